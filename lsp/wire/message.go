@@ -40,7 +40,7 @@ type Message struct {
 	// Body is the whole message, as it came.
 	Body []byte
 	// ID is the raw id as spelled (1, "1", 1e0), nil for a Notification.
-	// A Response to something unparsable has the id null.
+	// A Response to something unparsable has none either.
 	ID json.RawMessage
 	// Method is set for Request and Notification.
 	Method string
@@ -57,31 +57,81 @@ type Message struct {
 func Parse(body []byte) (Message, error) {
 	v, err := jsonrpc2.ScanMessageView(body)
 	if err != nil {
+		return parseLenient(body)
+	}
+	s := spans{id: v.IDRaw, method: v.MethodRaw, params: v.Params, result: v.Result, err: v.ErrorRaw}
+	return s.message(body)
+}
+
+// spans are the raw values of an envelope's members, nil where absent.
+type spans struct{ id, method, params, result, err []byte }
+
+// parseLenient accepts what jsonrpc2's scanner refuses but real servers send
+// and other clients accept: "error": null beside a result, no "jsonrpc" member,
+// ids like 1e0, members in any order.
+func parseLenient(body []byte) (Message, error) {
+	bad := func(err error) (Message, error) {
 		return Message{}, fmt.Errorf("parsing a JSON-RPC message: %w", err)
 	}
-	m := Message{Body: body}
-	method, hasMethod := "", len(v.MethodRaw) > 0
-	if hasMethod {
-		var ok bool
-		if method, ok = v.MethodString(); !ok {
-			return Message{}, errors.New("parsing a JSON-RPC message: malformed method")
+	if !json.Valid(body) {
+		return bad(errors.New("not JSON"))
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return bad(errors.New("not an object"))
+	}
+	var s spans
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return bad(err)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return bad(err)
+		}
+		end := int(d.InputOffset())
+		span := body[end-len(value) : end]
+		if bytes.Equal(span, []byte("null")) && key != "result" {
+			continue // a null error, id or params is an absent one
+		}
+		switch key {
+		case "id":
+			s.id = span
+		case "method":
+			s.method = span
+		case "params":
+			s.params = span
+		case "result":
+			s.result = span
+		case "error":
+			s.err = span
 		}
 	}
+	return s.message(body)
+}
+
+// message decides what kind of message the members make.
+func (s spans) message(body []byte) (Message, error) {
+	m := Message{Body: body}
+	if bytes.Equal(s.id, []byte("null")) {
+		s.id = nil
+	}
 	switch {
-	case hasMethod && len(v.IDRaw) > 0 && !bytes.Equal(v.IDRaw, []byte("null")):
-		m.Kind, m.ID = Request, v.IDRaw
-	case hasMethod:
-		m.Kind = Notification
-	case len(v.ErrorRaw) > 0:
-		m.Kind, m.ID, m.Error = Response, v.IDRaw, v.ErrorRaw
-	case v.Result != nil:
-		m.Kind, m.ID, m.Result = Response, v.IDRaw, v.Result
+	case s.method != nil:
+		if err := json.Unmarshal(s.method, &m.Method); err != nil || m.Method == "" {
+			return Message{}, errors.New("parsing a JSON-RPC message: malformed method")
+		}
+		m.Kind, m.ID, m.Params = Notification, s.id, s.params
+		if s.id != nil {
+			m.Kind = Request
+		}
+	case s.err != nil:
+		m.Kind, m.ID, m.Error = Response, s.id, s.err
+	case s.result != nil && s.id != nil:
+		m.Kind, m.ID, m.Result = Response, s.id, s.result
 	default:
 		return Message{}, errors.New("parsing a JSON-RPC message: neither method nor result nor error")
-	}
-	m.Method = method
-	if hasMethod {
-		m.Params = v.Params
 	}
 	return m, nil
 }
@@ -89,16 +139,11 @@ func Parse(body []byte) (Message, error) {
 // WithID returns the message with the raw id put in the place of its own; every
 // other byte stays. The message must have an id.
 func (m Message) WithID(id json.RawMessage) []byte {
-	at := offset(m.Body, m.ID)
+	at := cap(m.Body) - cap(m.ID) // where ID, which aliases Body, begins in it
 	out := make([]byte, 0, len(m.Body)-len(m.ID)+len(id))
 	out = append(out, m.Body[:at]...)
 	out = append(out, id...)
 	return append(out, m.Body[at+len(m.ID):]...)
-}
-
-// offset returns where part, which aliases whole, begins in it.
-func offset(whole, part []byte) int {
-	return cap(whole) - cap(part)
 }
 
 // NewRequest encodes a request. params may be nil, raw JSON or any value that

@@ -20,10 +20,11 @@ func TestParseAndWithIDKeepEveryOtherByte(t *testing.T) {
 
 func TestParseKinds(t *testing.T) {
 	for in, want := range map[string]Kind{
-		`{"jsonrpc":"2.0","method":"a"}`:                               Notification,
-		`{"jsonrpc":"2.0","id":0,"method":"a"}`:                        Request,
-		`{"jsonrpc":"2.0","id":"","method":"a","params":[]}`:           Request,
-		`{"jsonrpc":"2.0","id":3,"result":null}`:                       Response,
+		`{"jsonrpc":"2.0","method":"a"}`:                                Notification,
+		`{"jsonrpc":"2.0","id":0,"method":"a"}`:                         Request,
+		`{"jsonrpc":"2.0","id":"","method":"a","params":[]}`:            Request,
+		`{"id":3,"result":1,"error":null}`:                              Response,
+		`{"jsonrpc":"2.0","id":3,"result":null}`:                        Response,
 		`{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}`:    Response,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}`: Response,
 	} {
