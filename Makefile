@@ -1,0 +1,44 @@
+# shadowlsp. `make build` needs Go alone; everything else first lets
+# scripts/setup put the pinned tools it needs into .tools/.
+
+.PHONY: build setup test demo bench fuzz lint clean
+.DEFAULT_GOAL := build
+
+# Tests and demos find the pinned tools before any that the machine has.
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+# The race detector needs cgo and a C compiler; without them tests run plain.
+RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null && echo -race)
+FUZZTIME ?= 5m
+
+build:
+	CGO_ENABLED=0 go build -trimpath -o bin/shadowlsp ./cmd/shadowlsp
+
+setup:
+	@scripts/setup
+
+# SHADOWLSP_CI=1 turns skips of what this machine could run into failures
+# (integration/need). The last lines are go test's own.
+test:
+	@scripts/setup
+	go test $(RACE) -timeout 20m ./...
+
+demo: build
+	@scripts/setup system gopls nvim
+	@go run ./integration/demo -shadowlsp bin/shadowlsp
+
+# BENCH='userlane -n 5000' chooses one and its flags.
+bench: build
+	@scripts/setup system gopls xtools
+	@go run ./integration/bench -shadowlsp bin/shadowlsp $(BENCH)
+
+# Each fuzz target in turn, FUZZTIME each.
+fuzz:
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+lint:
+	@scripts/setup system staticcheck
+	@scripts/lint
+
+clean:
+	rm -rf bin .tools
