@@ -24,7 +24,7 @@ test:
 	go test $(RACE) -timeout 20m ./...
 
 demo: build
-	@scripts/setup system gopls nvim
+	@scripts/setup system gopls xmod nvim
 	@go run ./integration/demo -shadowlsp bin/shadowlsp
 
 # BENCH='userlane -n 5000' chooses one and its flags.

@@ -136,7 +136,7 @@ func Start(ctx context.Context, cfg Config) (_ *Editor, err error) {
 	if e.conn, err = listener.Accept(); err != nil {
 		e.process.Process.Kill()
 		<-e.ended
-		return nil, errors.Join(fmt.Errorf("Neovim (%s) did not come up", cfg.Nvim), ctx.Err())
+		return nil, errors.Join(fmt.Errorf("starting Neovim: %s did not come up", cfg.Nvim), ctx.Err())
 	}
 	go e.read()
 	filetypes := cfg.Filetypes
@@ -164,7 +164,7 @@ func (e *Editor) Close() error {
 	select {
 	case <-e.ended:
 	case <-ctx.Done():
-		err = errors.New("Neovim did not end by itself")
+		err = errors.New("closing: Neovim did not end by itself")
 		e.process.Process.Kill()
 		<-e.ended
 	}

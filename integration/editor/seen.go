@@ -85,7 +85,7 @@ func (e *Editor) WaitShown(ctx context.Context, path string, condition func([]Di
 		select {
 		case <-changed:
 		case <-e.reading:
-			return shown, fmt.Errorf("Neovim has ended")
+			return shown, fmt.Errorf("waiting for diagnostics of %s: Neovim has ended", path)
 		case <-ctx.Done():
 			return shown, fmt.Errorf("waiting for diagnostics of %s: %w; shown now: %v", path, ctx.Err(), shown)
 		}

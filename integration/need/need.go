@@ -103,13 +103,26 @@ func Tool(t testing.TB, name string) string {
 	return path
 }
 
-// Source returns the folder of sources that scripts/setup fetched as name
-// ("xtools"). It is read-only and shared: copy it before changing anything.
+// FindSource returns the folder of sources that scripts/setup fetched as name
+// ("xtools"). It is read-only and shared: copy it before changing anything. It
+// is for programs that are not tests; tests call [Source].
+func FindSource(name string) (string, error) {
+	dir, err := repo()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(filepath.Join(dir, ".tools", "src", name))
+	}
+	if err != nil {
+		return "", fmt.Errorf("no sources of %s: scripts/setup %s fetches them", name, name)
+	}
+	return dir, nil
+}
+
+// Source returns the folder of sources that a test copies.
 func Source(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(filepath.Join(Repo(t), ".tools", "src", name))
+	dir, err := FindSource(name)
 	if err != nil {
-		unmet(t, true, "no sources of %s: scripts/setup %s fetches them", name, name)
+		unmet(t, true, "%v", err)
 	}
 	return dir
 }
