@@ -98,7 +98,7 @@ func (c *Client) Initialize(ctx context.Context, uri string, capabilities, optio
 		"initializationOptions": options,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("initialize: %w", err)
+		return nil, err
 	}
 	return result, c.Notify("initialized", struct{}{})
 }

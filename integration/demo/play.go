@@ -74,14 +74,16 @@ func (p *play) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.person.Close()) }()
+	defer func() {
+		for _, a := range p.agents {
+			if a != nil {
+				a.conn.Close() // how it ends is of no interest: the daemon may have been killed
+			}
+		}
+	}()
 	if err := p.agentsEdit(ctx); err != nil {
 		return err
 	}
-	defer func() {
-		for _, a := range p.agents {
-			a.conn.Close() // whose end is of no interest: the daemon may have been killed
-		}
-	}()
 	if err := p.personSawNothing(ctx, "meanwhile"); err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func (p *play) personArrives(ctx context.Context) (err error) {
 	if err := p.hover(ctx); err != nil {
 		return err
 	}
-	labels, took, err := p.person.Complete(ctx, editor.After(dependent, "semver.Com"))
+	labels, took, err := p.person.Complete(ctx, editor.After(dependent, "return semver.Com"))
 	if err != nil {
 		return err
 	}
