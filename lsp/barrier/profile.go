@@ -1,0 +1,190 @@
+package barrier
+
+import (
+	"encoding/json"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Profile is what is known about one server. It is data, but for New.
+type Profile struct {
+	// Name is the server's, for logs and reports; "generic" for unknown ones.
+	Name string
+	// Commands are the base names (without .exe, .js …) it is started by.
+	Commands []string
+	// ServerNames are what it calls itself in serverInfo.name.
+	ServerNames []string
+	// Languages of the files it takes. The first that matches counts.
+	Languages []Language
+	// Drop are the command's flags that a shadow must not have.
+	Drop []Flag
+	// Initialize are edits of the initialize params, behind those that every
+	// shadow gets.
+	Initialize []Edit
+	// Settings must hold in its configuration.
+	Settings Settings
+	// Change are edits of every didChange's params.
+	Change []Edit
+	// OpenOnly says that it diagnoses open documents only: what is asked about
+	// has to be opened.
+	OpenOnly bool
+	// CheckOnSave says that part of its diagnostics come only for saved
+	// documents.
+	CheckOnSave bool
+	// New makes the barrier of one instance.
+	New func(Host) Barrier
+}
+
+// Language says which files a server takes as which language.
+type Language struct {
+	// Match is a base name ("go.mod"), or an extension with its dot (".go").
+	Match string
+	// ID is LSP's language id.
+	ID string
+}
+
+// Flag is a command-line flag to drop, without its dashes. A Name that ends in
+// "." stands for all flags that begin so.
+type Flag struct {
+	Name  string
+	Value bool // it takes one, so "-flag value" are two arguments
+}
+
+// Settings are options that a server must have for the barrier to hold.
+type Settings struct {
+	// Section is the section of workspace/configuration that they belong to.
+	Section string
+	// InitializationOptions says that they go into those as well.
+	InitializationOptions bool
+	// Flat says that "a.b.name" and "name" are one option (gopls).
+	Flat    bool
+	Options []Option
+}
+
+// Option is one setting.
+type Option struct {
+	Name  string
+	Value json.RawMessage
+	// Keep are values of the person's that do no harm and stay.
+	Keep []json.RawMessage
+}
+
+// Apply puts the settings into a section's value.
+func (s Settings) Apply(value json.RawMessage) json.RawMessage {
+	for _, o := range s.Options {
+		value = s.set(value, o)
+	}
+	return value
+}
+
+func (s Settings) set(value json.RawMessage, o Option) json.RawMessage {
+	found, _ := members(value)
+	for _, m := range found {
+		if m.name != o.Name && !(s.Flat && strings.HasSuffix(m.name, "."+o.Name)) {
+			continue
+		}
+		old := value[m.start:m.end]
+		if slices.ContainsFunc(o.Keep, func(k json.RawMessage) bool { return string(k) == string(old) }) {
+			return value
+		}
+	}
+	if s.Flat {
+		// Two spellings of one option: which one counts is left to chance by
+		// gopls (it walks a map), so only ours stays.
+		for _, m := range found {
+			if strings.HasSuffix(m.name, "."+o.Name) {
+				value = Apply(value, []Edit{{Path: []string{m.name}}})
+			}
+		}
+	}
+	return Apply(value, []Edit{{Path: []string{o.Name}, Value: o.Value}})
+}
+
+// Language returns the language id for a file's path. ok is false where the
+// server does not take it.
+func (p Profile) Language(file string) (id string, ok bool) {
+	base := path.Base(file)
+	for _, l := range p.Languages {
+		if l.Match == base || strings.HasPrefix(l.Match, ".") && strings.HasSuffix(base, l.Match) {
+			return l.ID, true
+		}
+	}
+	return "", false
+}
+
+// Arguments returns the command that a shadow runs instead of command.
+func (p Profile) Arguments(command []string) []string {
+	var kept []string
+	for i := 0; i < len(command); i++ {
+		arg := command[i]
+		if i == 0 || arg == "--" {
+			if arg == "--" {
+				return append(kept, command[i:]...)
+			}
+			kept = append(kept, arg)
+			continue
+		}
+		name, _, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		flag, drop := p.drops(arg, name)
+		if !drop {
+			kept = append(kept, arg)
+			continue
+		}
+		if flag.Value && !inline {
+			i++
+		}
+	}
+	return kept
+}
+
+func (p Profile) drops(arg, name string) (Flag, bool) {
+	if !strings.HasPrefix(arg, "-") {
+		return Flag{}, false
+	}
+	for _, f := range p.Drop {
+		if f.Name == name || strings.HasSuffix(f.Name, ".") && strings.HasPrefix(name, f.Name) {
+			return f, true
+		}
+	}
+	return Flag{}, false
+}
+
+// known are the servers with a file of their own.
+var known = []func() Profile{gopls}
+
+// For recognises a server by its command, or by the answer that it gave to an
+// initialize request (the person's own; may be nil), and returns the generic
+// profile for those it does not know.
+func For(command []string, initializeResult json.RawMessage) Profile {
+	var name string
+	if raw, ok := Lookup(initializeResult, "serverInfo", "name"); ok {
+		_ = json.Unmarshal(raw, &name) // not a string: not recognised by it
+	}
+	for _, make := range known {
+		p := make()
+		if name != "" && slices.ContainsFunc(p.ServerNames, func(n string) bool { return strings.EqualFold(n, name) }) {
+			return p
+		}
+		// The command is often "node …/server.js --stdio" or "env X=y server".
+		for _, arg := range command {
+			if strings.HasPrefix(arg, "-") {
+				break
+			}
+			if slices.Contains(p.Commands, baseName(arg)) {
+				return p
+			}
+		}
+	}
+	return generic()
+}
+
+// baseName is a command's name without its folder and its extension.
+func baseName(arg string) string {
+	base := filepath.Base(arg)
+	for _, ext := range []string{".exe", ".cmd", ".bat", ".js", ".mjs", ".cjs", ".py", ".sh"} {
+		base = strings.TrimSuffix(base, ext)
+	}
+	return base
+}

@@ -1,0 +1,67 @@
+package shadow
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	"shadowlsp/lsp/barrier"
+	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/wire"
+)
+
+// host is the Instance as its barrier sees it.
+type host struct{ i *Instance }
+
+var _ barrier.Host = host{}
+
+// Call implements barrier.Host.
+func (h host) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	return h.i.Call(ctx, method, params)
+}
+
+// Notify implements barrier.Host.
+func (h host) Notify(ctx context.Context, method string, params any) error {
+	return h.i.send(ctx, wire.NewNotification(method, params))
+}
+
+// Documents implements barrier.Host.
+func (h host) Documents() []barrier.Document { return h.i.documents() }
+
+// Published implements barrier.Host.
+func (h host) Published(uri string) (barrier.Published, bool) {
+	h.i.mu.Lock()
+	defer h.i.mu.Unlock()
+	p, ok := h.i.table[docuri.Canonical(uri)]
+	return p, ok
+}
+
+// Table implements barrier.Host.
+func (h host) Table() map[string]barrier.Published {
+	h.i.mu.Lock()
+	defer h.i.mu.Unlock()
+	return maps.Clone(h.i.table)
+}
+
+// Capabilities implements barrier.Host.
+func (h host) Capabilities() json.RawMessage {
+	caps, _ := barrier.Lookup(h.i.InitializeResult(), "capabilities")
+	return caps
+}
+
+// Registrations implements barrier.Host.
+func (h host) Registrations(method string) []json.RawMessage { return h.i.registered(method) }
+
+// Folders implements barrier.Host.
+func (h host) Folders() []string {
+	h.i.mu.Lock()
+	defer h.i.mu.Unlock()
+	uris := make([]string, len(h.i.folders))
+	for n, f := range h.i.folders {
+		uris[n] = f.URI
+	}
+	return uris
+}
+
+// Done implements barrier.Host.
+func (h host) Done() <-chan struct{} { return h.i.done }
