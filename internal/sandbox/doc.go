@@ -1,0 +1,48 @@
+// Package sandbox answers: how does a program come to run with a shadow folder
+// where the person's folder is, and nothing of it survive?
+//
+// Model: [Start] runs this very binary again, as an init (pid 1) in namespaces
+// of its own: mount and pid always, user where the caller may not mount. The
+// init mounts FUSE over the root's real path, hands the device's descriptor back
+// over a socket and waits. The caller begins to serve the descriptor, then calls
+// [Process.Exec]: only now does anything look into the mount. The init changes
+// directory, gives up its rights, starts the program and stays behind as its
+// reaper.
+//
+//	daemon ── socket ── init (pid 1 of its own namespace) ── program ── children
+//	   └── FUSE descriptor of the mount that only these see
+//
+// Invariants:
+//   - The daemon's own namespace never sees the mount, so it cannot be left
+//     behind there and the daemon cannot recurse into it.
+//   - The FUSE descriptor exists in one process only, the daemon. The init
+//     closes its copy before it says so, and both copies are close-on-exec: when
+//     the daemon dies, the kernel ends the connection and nobody waits on it.
+//   - The socket is the leash. When it ends, for whatever reason, the init exits
+//     and the kernel kills every process of the namespace with it.
+//   - The program can neither unmount the view nor mount over it.
+//   - Nothing runs in the view before Exec, so serving never waits for a process
+//     that waits to be served.
+//
+// As an ordinary user the program has no capabilities, and files of other
+// owners show as nobody. As root it stays root, with every capability but
+// CAP_SYS_ADMIN (it could unmount the view), CAP_SYS_PTRACE (it could drive the
+// init, which still has it) and CAP_DAC_READ_SEARCH (open_by_handle_at reaches
+// the person's file behind the view; reading any file is CAP_DAC_OVERRIDE's
+// part, and stays). None of these changes what a program run by root may read
+// or write in the person's folder. Both kinds run with no_new_privs.
+//
+// Without a pid namespace ([Spec.NoPIDNamespace], for kernels that forbid it)
+// the init is a subreaper instead: it finds and kills what it can see, but a
+// program that kills the init first, or forks faster than it is killed, gets
+// away. [Probe] says so.
+//
+// Absent on purpose: what a view shows (fusefs), what a branch holds (overlay),
+// who decides when a program runs (workspace). Network namespaces, Landlock,
+// limits and terminals belong here too; their places are [cloneFlags],
+// [restrict] and [launch].
+//
+// Goroutines: a Process has one, which reads the socket and collects the init;
+// it ends when the init has, and Wait waits for it. The init's are its own
+// process.
+package sandbox

@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// launch starts the program, as the init's child, with the init's standard
+// streams, and lets go of those.
+func (in *initProcess) launch() (pid int, failed *Error) {
+	spec := in.spec
+	prioritise(spec.Priority)
+	path, failed := lookUp(spec.Argv[0], spec.Dir, spec.Env)
+	if failed != nil {
+		return 0, failed
+	}
+	if failed := restrict(spec.UserNS); failed != nil {
+		return 0, failed
+	}
+	// From here the init's memory and descriptors are its own, whatever the
+	// program's uid: it holds the leash. (Only now, because /proc/self belongs
+	// to root after it.)
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 0, &Error{Op: "set dumpable", Kind: Namespace, Err: err}
+	}
+	pid, err := syscall.ForkExec(path, spec.Argv, &syscall.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   spec.Env,
+		Files: []uintptr{0, 1, 2},
+		// A group of its own: kill(0, …) in the program must not reach the
+		// init, which would pass it on to the program a second time.
+		Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return 0, execError(spec.Argv[0], spec.Dir, err)
+	}
+	// Whoever reads the program's output must see its end when the program
+	// closes it.
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for fd := range 3 {
+		if err == nil {
+			unix.Dup3(null, fd, 0)
+		} else {
+			unix.Close(fd)
+		}
+	}
+	return pid, nil
+}
+
+// lookUp finds the command as a shell in dir with this environment would.
+func lookUp(name, dir string, env []string) (string, *Error) {
+	if strings.Contains(name, "/") {
+		return name, nil // execve says what is wrong with it, relative to dir
+	}
+	var path string
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v // the last one counts, as for exec.Cmd
+		}
+	}
+	found := syscall.ENOENT
+	for _, d := range filepath.SplitList(path) {
+		if d == "" {
+			d = "."
+		}
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(dir, d)
+		}
+		file := filepath.Join(d, name)
+		var st unix.Stat_t
+		if unix.Stat(file, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			continue
+		}
+		// Effective rights: those execve will ask for.
+		if err := unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS); err != nil {
+			found = syscall.EACCES
+			continue
+		}
+		return file, nil
+	}
+	return "", execError(name, dir, found)
+}
+
+// execError says which of the two, command or directory, was at fault.
+func execError(name, dir string, err error) *Error {
+	var st unix.Stat_t
+	if derr := unix.Stat(dir, &st); derr != nil {
+		return &Error{Op: "change directory to", Name: dir, Kind: NotExecutable, Err: derr}
+	} else if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return &Error{Op: "change directory to", Name: dir, Kind: NotExecutable, Err: unix.ENOTDIR}
+	}
+	kind := NotExecutable
+	if err == syscall.ENOENT {
+		kind = NotFound
+	}
+	return &Error{Op: "exec", Name: name, Kind: kind, Err: err}
+}
+
+// killChildren ends what is left below a subreaper. Each round kills what can be
+// seen and collects it; children of the killed move up to us and are seen in
+// the next. Bounded, because a fork bomb may outrun it.
+func killChildren() {
+	for range 1000 {
+		children := childPids()
+		if len(children) == 0 {
+			return
+		}
+		for _, pid := range children {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		for {
+			var ws syscall.WaitStatus
+			pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+			if err == syscall.EINTR {
+				continue
+			}
+			if err != nil {
+				return // ECHILD: all gone
+			}
+			if pid == 0 {
+				// Killed but not yet dead: wait for one of them.
+				if _, err := syscall.Wait4(-1, &ws, 0, nil); err != nil && err != syscall.EINTR {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
+// childPids lists the children of all threads of this process.
+func childPids() []int {
+	var pids []int
+	threads, _ := os.ReadDir("/proc/self/task")
+	for _, t := range threads {
+		text, _ := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
+		for _, f := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}

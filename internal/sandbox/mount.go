@@ -1,0 +1,72 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Source is the name of our mounts in the first column of /proc/mounts.
+const Source = "shadowlsp"
+
+// mount makes the init's mount namespace what the program shall see, and
+// returns the FUSE descriptor, and why /proc is not fresh or "".
+func (in *initProcess) mount() (freshProc string, fuse int, failed *Error) {
+	// No mount may travel, in or out: what the person mounts meanwhile below
+	// the root would cover the view, and what we mount would cover the root.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return "", -1, &Error{Op: "make mounts private", Kind: Namespace, Err: err}
+	}
+	if in.spec.NoPIDNamespace {
+		freshProc = "there is no pid namespace"
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return "", -1, &Error{Op: "become subreaper", Kind: Namespace, Err: err}
+		}
+	} else if err := mountProc(); err != nil {
+		// The kernel refuses it where the outer /proc has something mounted
+		// over parts of it (containers). The outer one stays: its numbers are
+		// not the program's own, /proc/self is right, and another user
+		// namespace's processes cannot be entered through it.
+		freshProc = err.Error()
+	}
+	fuse, failed = mountFuse(in.spec.Mount, in.spec.UserNS)
+	return freshProc, fuse, failed
+}
+
+func mountProc() error {
+	return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+}
+
+// mountFuse mounts over dir. The device must be opened here: the kernel wants
+// it opened in the user namespace that it is mounted in.
+func mountFuse(dir string, userNS bool) (int, *Error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return -1, &Error{Op: "mount over", Name: dir, Kind: Mount, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return -1, &Error{Op: "mount over", Name: dir, Kind: Mount, Err: unix.ENOTDIR}
+	}
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &Error{Op: "open", Name: "/dev/fuse", Kind: Mount, Err: err}
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, os.Geteuid(), os.Getegid())
+	if !userNS {
+		// As root, programs of several uids may run in one view, each with its
+		// own rights: the kernel checks them, from the modes that the view
+		// shows.
+		//
+		// In a user namespace it must not. Only one uid and one gid are known
+		// there: a file that the caller may read by a supplementary group would
+		// be refused. The view checks instead, by asking the base with the
+		// caller's own rights (fusefs.Config.Owner).
+		options += ",default_permissions,allow_other"
+	}
+	if err := unix.Mount(Source, dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		unix.Close(fd)
+		return -1, &Error{Op: "mount over", Name: dir, Kind: Mount, Err: err}
+	}
+	return fd, nil
+}

@@ -1,0 +1,277 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// enterArg is the hidden first argument by which our binary knows that it is
+// an init. It cannot be meant by a person: no command is called so.
+const enterArg = "\x01shadowlsp-init"
+
+// initSocket is where the init finds its end of the leash.
+const initSocket = 3
+
+// Process is a program in its namespaces, from the mount on.
+//
+// All methods may be called from any goroutine.
+type Process struct {
+	// Fuse is the descriptor of the mount. Who serves it takes it over; Start's
+	// caller closes it when nobody does.
+	Fuse *os.File
+	// FreshProc is empty when /proc inside shows only the namespace's own
+	// processes, else it says why not.
+	FreshProc string
+
+	name string
+	cmd  *exec.Cmd
+	conn *net.UnixConn
+
+	answers chan answer   // from the reader to Exec; capacity 1
+	done    chan struct{} // closed when the init is collected
+
+	mu     sync.Mutex // guards the fields below
+	exited bool       // the program's own status has arrived
+	status ExitStatus
+	err    error
+}
+
+type answer struct {
+	pid int
+	err *Error
+}
+
+// NeedsUserNS reports whether the calling process must use Spec.UserNS because
+// it may not mount by itself.
+func NeedsUserNS() bool {
+	var data [2]unix.CapUserData
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return os.Geteuid() != 0
+	}
+	return data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0
+}
+
+// Start makes the namespaces and the mount, and returns when both are there.
+// The program itself is not started: see Exec. ctx bounds Start only.
+func Start(ctx context.Context, spec Spec) (*Process, error) {
+	if err := check(spec); err != nil {
+		return nil, err
+	}
+	p, err := launchInit(spec, false)
+	if err != nil {
+		return nil, err
+	}
+	// A context that ends cuts the leash; the init exits and receive fails.
+	stop := context.AfterFunc(ctx, func() { p.conn.Close() })
+	var r report
+	fuse, err := receive(p.conn, &r)
+	if !stop() {
+		closeFile(fuse)
+		fuse, r = nil, report{}
+		err = context.Cause(ctx)
+	}
+	if err == nil && r.Mounted != nil && fuse != nil {
+		p.Fuse, p.FreshProc = fuse, r.Mounted.FreshProc
+		go p.read() // ends when the init does; Wait waits for it
+		return p, nil
+	}
+	closeFile(fuse)
+	p.conn.Close()
+	p.cmd.Wait()
+	if r.Failed != nil {
+		return nil, r.Failed.err()
+	}
+	return nil, &Error{Op: "start", Name: p.name, Kind: Lost, Err: err}
+}
+
+func check(spec Spec) error {
+	switch {
+	case len(spec.Argv) == 0 || spec.Argv[0] == "":
+		return &Error{Op: "start", Kind: Invalid, Err: errors.New("no command given")}
+	case !filepath.IsAbs(spec.Dir):
+		return &Error{Op: "start", Name: spec.Dir, Kind: Invalid, Err: errors.New("the working directory is not an absolute path")}
+	case !filepath.IsAbs(spec.Mount):
+		return &Error{Op: "start", Name: spec.Mount, Kind: Invalid, Err: errors.New("the mount point is not an absolute path")}
+	}
+	return nil
+}
+
+// cloneFlags are the namespaces of a spec.
+func cloneFlags(spec Spec) uintptr {
+	flags := uintptr(unix.CLONE_NEWNS)
+	if spec.UserNS {
+		flags |= unix.CLONE_NEWUSER
+	}
+	if !spec.NoPIDNamespace {
+		flags |= unix.CLONE_NEWPID
+	}
+	return flags
+}
+
+// initCaps are what an init without uid 0 keeps over its exec: mounting, and
+// dropping capabilities from the bounding set.
+var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+
+// launchInit starts the init and sends it its spec.
+func launchInit(spec Spec, probe bool) (*Process, error) {
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return nil, &Error{Op: "socketpair", Kind: Namespace, Err: err}
+	}
+	defer theirs.Close()
+	attr := &syscall.SysProcAttr{
+		Cloneflags: cloneFlags(spec),
+		// A session of its own: a terminal's signals go to the program by the
+		// way the caller chooses, never to the init as well.
+		Setsid: true,
+	}
+	if spec.UserNS {
+		uid, gid := os.Geteuid(), os.Getegid()
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		attr.AmbientCaps = initCaps
+	}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe",
+		Args: []string{"shadowlsp-init", enterArg},
+		// Nothing of the caller's environment may steer the init (GODEBUG and
+		// the like); GOMAXPROCS keeps its threads few.
+		Env:         []string{"GOMAXPROCS=2"},
+		Dir:         "/",
+		ExtraFiles:  []*os.File{theirs},
+		SysProcAttr: attr,
+	}
+	// A nil *os.File in an interface is not a nil interface.
+	if spec.Stdin != nil {
+		cmd.Stdin = spec.Stdin
+	}
+	if spec.Stdout != nil {
+		cmd.Stdout = spec.Stdout
+	}
+	if spec.Stderr != nil {
+		cmd.Stderr = spec.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		conn.Close()
+		var errno syscall.Errno
+		if errors.As(err, &errno) {
+			err = errno
+		}
+		return nil, &Error{Op: "clone", Kind: Namespace, Err: err}
+	}
+	p := &Process{
+		cmd:     cmd,
+		conn:    conn,
+		answers: make(chan answer, 1),
+		done:    make(chan struct{}),
+	}
+	if len(spec.Argv) > 0 {
+		p.name = spec.Argv[0]
+	}
+	err = send(conn, order{Spec: &initSpec{
+		Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, Mount: spec.Mount,
+		UserNS: spec.UserNS, NoPIDNamespace: spec.NoPIDNamespace,
+		Priority: spec.Priority, Probe: probe,
+	}}, -1)
+	if err != nil {
+		conn.Close()
+		cmd.Wait()
+		return nil, &Error{Op: "start", Name: p.name, Kind: Lost, Err: err}
+	}
+	return p, nil
+}
+
+// read collects reports until the leash ends, then the init itself.
+func (p *Process) read() {
+	defer close(p.done)
+	answered := false
+	for {
+		var r report
+		f, err := receive(p.conn, &r)
+		closeFile(f)
+		if err != nil {
+			break
+		}
+		switch {
+		case r.Started != 0:
+			answered = true
+			p.answers <- answer{pid: r.Started}
+		case r.Failed != nil:
+			if !answered {
+				answered = true
+				p.answers <- answer{err: r.Failed.err()}
+			}
+		case r.Exited != nil:
+			p.mu.Lock()
+			p.exited, p.status = true, exitStatus(syscall.WaitStatus(r.Exited.Status))
+			p.mu.Unlock()
+		}
+	}
+	err := p.cmd.Wait()
+	if !answered {
+		p.answers <- answer{err: &Error{Op: "exec", Name: p.name, Kind: Lost, Err: errors.New("its init ended first")}}
+	}
+	p.mu.Lock()
+	if !p.exited {
+		// Only the init's own end is known: killed, with all that it held.
+		p.status = exitStatus(p.cmd.ProcessState.Sys().(syscall.WaitStatus))
+		p.err = &Error{Op: "wait", Name: p.name, Kind: Lost, Err: err}
+	}
+	p.mu.Unlock()
+	p.conn.Close()
+}
+
+// Exec starts the program, and returns when it runs or cannot. The view must be
+// served by now: the init looks the command up in it. Call it once. On an error
+// the process is over.
+func (p *Process) Exec() error {
+	if err := send(p.conn, order{Exec: true}, -1); err != nil {
+		p.Kill()
+		return &Error{Op: "exec", Name: p.name, Kind: Lost, Err: err}
+	}
+	a := <-p.answers
+	if a.err != nil {
+		p.Kill()
+		return a.err
+	}
+	return nil
+}
+
+// Signal passes sig to the program (not to its children).
+func (p *Process) Signal(sig syscall.Signal) error {
+	return send(p.conn, order{Signal: int(sig)}, -1)
+}
+
+// Kill ends the program and everything it started. It does not wait.
+func (p *Process) Kill() {
+	// Cutting the leash would do as well; the signal does not depend on the
+	// init being scheduled.
+	p.cmd.Process.Kill()
+	p.conn.Close()
+}
+
+// Wait waits until the program has ended and everything it started is gone. The
+// error says that the program's own status is not known, because its init was
+// killed (by Kill, or for want of memory).
+func (p *Process) Wait() (ExitStatus, error) {
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status, p.err
+}
+
+// Done is closed when Wait would return at once.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Pid is the init's process id, as seen from here; /proc/PID/root is the
+// program's view of the file system.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }

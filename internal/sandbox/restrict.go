@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// rootDrops are the capabilities that a program run by root gives up; the
+// package documentation says why these.
+var rootDrops = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
+
+// restrict takes the program's rights from the calling thread, which must be
+// locked: what it forks next has the same. Landlock's place is here, after
+// no_new_privs.
+func restrict(userNS bool) *Error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return &Error{Op: "set no_new_privs", Kind: Namespace, Err: err}
+	}
+	drops := rootDrops
+	if userNS {
+		// In its own namespace the program has no business with any.
+		drops = nil
+		for c := range uintptr(64) {
+			if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err != nil {
+				break
+			}
+			drops = append(drops, c)
+		}
+	}
+	// The bounding set first: dropping from it takes CAP_SETPCAP. It is what
+	// exec gives back to a program of uid 0.
+	for _, c := range drops {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			return &Error{Op: "drop from the bounding set", Kind: Namespace, Err: err}
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return &Error{Op: "clear ambient capabilities", Kind: Namespace, Err: err}
+	}
+	return dropCaps(drops)
+}
+
+func dropCaps(drops []uintptr) *Error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return &Error{Op: "capget", Kind: Namespace, Err: err}
+	}
+	for _, c := range drops {
+		bit := uint32(1) << (c % 32)
+		d := &data[c/32]
+		d.Effective &^= bit
+		d.Permitted &^= bit
+		d.Inheritable &^= bit
+	}
+	if err := unix.Capset(&hdr, &data[0]); err != nil {
+		return &Error{Op: "capset", Kind: Namespace, Err: err}
+	}
+	return nil
+}
+
+// prioritise lowers the priority of the calling thread and of what it forks. A
+// priority that cannot be had is no reason not to run.
+func prioritise(p Priority) {
+	if p.OOMScoreAdj != 0 {
+		writeRaised("/proc/self/oom_score_adj", p.OOMScoreAdj, 1000)
+	}
+	if p.Nice != 0 {
+		// A session of its own is a scheduling group of its own where the
+		// kernel groups automatically, and niceness then counts within the
+		// group only: the group needs it as well. The kernel counts it from
+		// zero.
+		os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(min(p.Nice, 19))), 0)
+		if old, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
+			// The raw call answers 20-nice, so that no answer looks like an
+			// error.
+			unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-old+p.Nice, 19))
+		}
+	}
+	if p.IdleCPU {
+		unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
+	}
+	if p.IdleIO {
+		const whoProcess, classIdle, classShift = 1, 3, 13
+		unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, classIdle<<classShift)
+	}
+}
+
+// writeRaised adds to the number in a file, up to a limit.
+func writeRaised(path string, add, limit int) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	old, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return
+	}
+	os.WriteFile(path, []byte(strconv.Itoa(min(old+add, limit))), 0)
+}

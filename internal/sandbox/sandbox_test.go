@@ -1,0 +1,618 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"shadowlsp/integration/need"
+)
+
+// ordinaryUID is what tests become to be an ordinary user: an id that owns
+// nothing.
+const ordinaryUID = 48321
+
+func TestMain(m *testing.M) {
+	Enter()
+	if len(os.Args) > 1 && os.Args[1] == daemonRole {
+		daemonMain()
+	}
+	before := mounts()
+	code := m.Run()
+	if after := mounts(); after != before && code == 0 {
+		os.Stderr.WriteString("mounts before:\n" + before + "after:\n" + after)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func mounts() string {
+	text, _ := os.ReadFile("/proc/self/mounts")
+	return string(text)
+}
+
+// openDevice lets ordinary users open /dev/fuse for the time of a test. Only
+// one test process at a time does: the next would take 0666 for what was there.
+func openDevice(t *testing.T) {
+	need.Root(t)
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "shadowlsp-test-device.lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/dev/fuse", &st); err != nil {
+		t.Skip("no /dev/fuse: ", err)
+	}
+	if err := os.Chmod("/dev/fuse", 0o666); err != nil {
+		t.Skip("cannot open /dev/fuse to ordinary users: ", err)
+	}
+	t.Cleanup(func() { os.Chmod("/dev/fuse", os.FileMode(st.Mode&0o777)) })
+}
+
+// TestOrdinary runs the whole suite again as an ordinary user.
+func TestOrdinary(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this is the ordinary user")
+	}
+	openDevice(t)
+	dir, err := os.MkdirTemp("", "sandbox-ordinary-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.v="+strconv.FormatBool(testing.Verbose()))
+	cmd.Dir = dir
+	cmd.Env = []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=/usr/local/bin:/usr/bin:/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUID, Gid: ordinaryUID}}
+	out, err := cmd.CombinedOutput()
+	t.Logf("as uid %d:\n%s", ordinaryUID, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// room returns a directory to mount over, with a file in it.
+func room(t *testing.T) string {
+	t.Helper()
+	need.FUSE(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("outside"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// shell is a Spec for a script that does not look into the mount, which nobody
+// serves in these tests.
+func shell(t *testing.T, script string, args ...string) Spec {
+	return Spec{
+		Argv:   append([]string{"/bin/sh", "-c", script, "sh"}, args...),
+		Env:    []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
+		Dir:    "/",
+		Mount:  room(t),
+		UserNS: NeedsUserNS(),
+	}
+}
+
+func start(t *testing.T, spec Spec) *Process {
+	t.Helper()
+	p, err := Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		p.Wait()
+		p.Fuse.Close()
+	})
+	return p
+}
+
+// run starts and executes spec and returns what it printed and how it ended.
+func run(t *testing.T, spec Spec) (string, ExitStatus) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	spec.Stdout, spec.Stderr = w, w
+	p := start(t, spec)
+	w.Close()
+	if err := p.Exec(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := p.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out), status
+}
+
+func TestStatusIsTheProgramsOwn(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		want   ExitStatus
+	}{
+		{"exit 0", ExitStatus{}},
+		{"exit 42", ExitStatus{Code: 42}},
+		{"kill -TERM $$", ExitStatus{Code: -1, Signal: syscall.SIGTERM}},
+		{"kill -KILL $$", ExitStatus{Code: -1, Signal: syscall.SIGKILL}},
+	} {
+		if _, got := run(t, shell(t, c.script)); got != c.want {
+			t.Errorf("%s: %v, want %v", c.script, got, c.want)
+		}
+	}
+}
+
+func TestArgumentsEnvironmentDirectoryAndInput(t *testing.T) {
+	spec := shell(t, `printf '%s|' "$@"; echo "$X"; pwd; cat; echo err >&2`, "a b", "", "ü\xff")
+	spec.Env = append(spec.Env, "X=1 2")
+	spec.Dir = "/usr"
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	spec.Stdin = r
+	w.WriteString("input\n")
+	w.Close()
+	out, _ := run(t, spec)
+	if want := "a b||ü\xff|1 2\n/usr\ninput\nerr\n"; out != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+}
+
+func TestNoInputIsEmptyInput(t *testing.T) {
+	if out, _ := run(t, shell(t, `cat; echo end`)); out != "end\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// Arguments and environment as large as the kernel takes them.
+func TestLargeEnvironment(t *testing.T) {
+	spec := shell(t, `echo ${#X1} ${#X9}`)
+	for i := range 10 {
+		spec.Env = append(spec.Env, "X"+strconv.Itoa(i)+"="+strings.Repeat("x", 100_000))
+	}
+	if out, _ := run(t, spec); out != "100000 100000\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// A program that closes its output is seen to have closed it, though it and the
+// init go on.
+func TestOutputEndsWhenTheProgramClosesIt(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	spec := shell(t, `exec >&- 2>&-; read x`)
+	spec.Stdout = w
+	hold, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	spec.Stdin = hold
+	p := start(t, spec)
+	w.Close()
+	hold.Close()
+	if err := p.Exec(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := io.ReadAll(r); err != nil || len(out) != 0 {
+		t.Errorf("read %q, %v", out, err)
+	}
+	select {
+	case <-p.Done():
+		t.Error("the program ended with its output")
+	default:
+	}
+}
+
+func TestExecFailures(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/nonexistent/interpreter\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		argv0, dir string
+		kind       Kind
+		errno      syscall.Errno
+		text       string
+	}{
+		{"no-such-command", "/", NotFound, syscall.ENOENT, "sandbox: exec no-such-command: no such file or directory"},
+		{"/no/such/command", "/", NotFound, syscall.ENOENT, "sandbox: exec /no/such/command: no such file or directory"},
+		{script, "/", NotFound, syscall.ENOENT, ""},
+		{plain, "/", NotExecutable, syscall.EACCES, ""},
+		{"/", "/", NotExecutable, syscall.EACCES, ""},
+		{"/bin/sh", "/no/such/directory", NotExecutable, syscall.ENOENT, "sandbox: change directory to /no/such/directory: no such file or directory"},
+		{"/bin/sh", plain, NotExecutable, syscall.ENOTDIR, ""},
+	} {
+		spec := shell(t, "")
+		spec.Argv, spec.Dir = []string{c.argv0}, c.dir
+		p := start(t, spec)
+		err := p.Exec()
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != c.kind || !errors.Is(err, c.errno) {
+			t.Errorf("%s: %v, want %v %v", c.argv0, err, c.kind, c.errno)
+		} else if c.text != "" && err.Error() != c.text {
+			t.Errorf("%s: %q, want %q", c.argv0, err, c.text)
+		}
+		p.Wait()
+	}
+}
+
+func TestStartFailures(t *testing.T) {
+	good := shell(t, "")
+	for _, c := range []struct {
+		name string
+		edit func(*Spec)
+		kind Kind
+	}{
+		{"no command", func(s *Spec) { s.Argv = nil }, Invalid},
+		{"relative directory", func(s *Spec) { s.Dir = "x" }, Invalid},
+		{"relative mount point", func(s *Spec) { s.Mount = "x" }, Invalid},
+		{"no mount point", func(s *Spec) { s.Mount = "/no/such/directory" }, Mount},
+		{"file as mount point", func(s *Spec) { s.Mount += "/file" }, Mount},
+	} {
+		spec := good
+		c.edit(&spec)
+		_, err := Start(t.Context(), spec)
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != c.kind {
+			t.Errorf("%s: %v, want %v", c.name, err, c.kind)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Start(ctx, good); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestSignalsReachTheProgram(t *testing.T) {
+	for name, deliver := range map[string]func(*Process){
+		"by order":         func(p *Process) { p.Signal(syscall.SIGUSR1) },
+		"through the init": func(p *Process) { syscall.Kill(p.Pid(), syscall.SIGUSR1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			spec := shell(t, `trap 'echo got; exit 7' USR1; echo ready; while :; do read x; done`)
+			spec.Stdout = w
+			hold, in, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			spec.Stdin = hold
+			p := start(t, spec)
+			w.Close()
+			hold.Close()
+			if err := p.Exec(); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, r, "ready\n")
+			deliver(p)
+			expect(t, r, "got\n")
+			if status, err := p.Wait(); status.Code != 7 || err != nil {
+				t.Error(status, err)
+			}
+		})
+	}
+}
+
+func expect(t *testing.T, r io.Reader, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(r, got); err != nil || string(got) != want {
+		t.Fatalf("read %q, %v, want %q", got, err, want)
+	}
+}
+
+// gone waits until no process holds the other end of a pipe any more.
+func gone(t *testing.T, r *os.File) {
+	t.Helper()
+	r.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		t.Fatalf("a process is left: %v", err)
+	}
+}
+
+// daemonising starts a grandchild that leaves its session and parent; it holds
+// the output until it is dead. The program waits for a line.
+const daemonising = `(setsid sh -c 'echo up; exec sleep 1000' </dev/null & ) ; read x; `
+
+func TestNothingSurvives(t *testing.T) {
+	for _, pidNS := range []bool{true, false} {
+		for name, end := range map[string]func(p *Process, stdin *os.File){
+			"the program's end": func(_ *Process, stdin *os.File) { stdin.Close() },
+			"Kill":              func(p *Process, _ *os.File) { p.Kill() },
+			"the leash's end":   func(p *Process, _ *os.File) { p.conn.Close() },
+		} {
+			if !pidNS && name == "Kill" {
+				continue // what Kill cannot promise without a pid namespace
+			}
+			t.Run(name+" pidns="+strconv.FormatBool(pidNS), func(t *testing.T) {
+				r, w, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				hold, in, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer in.Close()
+				spec := shell(t, daemonising)
+				spec.Stdin, spec.Stdout = hold, w
+				spec.NoPIDNamespace = !pidNS
+				p := start(t, spec)
+				w.Close()
+				hold.Close()
+				if err := p.Exec(); err != nil {
+					t.Fatal(err)
+				}
+				expect(t, r, "up\n")
+				end(p, in)
+				gone(t, r)
+				p.Wait()
+			})
+		}
+	}
+}
+
+func TestRights(t *testing.T) {
+	out, status := run(t, shell(t, `
+		umount "$1" 2>/dev/null && echo unmounted
+		umount -l "$1" 2>/dev/null && echo lazily unmounted
+		mount -t tmpfs none "$1" 2>/dev/null && echo mounted over
+		unshare -Um umount -l "$1" 2>/dev/null && echo unmounted in a namespace
+		grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs):' /proc/self/status
+		kill -TERM 1 2>/dev/null || true
+		kill -KILL 1 2>/dev/null || true
+		echo alive`, "/dev"))
+	if status.Code != 0 && status.Signal != syscall.SIGTERM {
+		t.Error(status)
+	}
+	if strings.Contains(out, "mounted") {
+		t.Errorf("could unmount or mount:\n%s", out)
+	}
+	want := "0000000000000000"
+	if os.Geteuid() == 0 {
+		var data [2]unix.CapUserData
+		unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
+		all := uint64(data[0].Permitted) | uint64(data[1].Permitted)<<32
+		for _, c := range rootDrops {
+			all &^= 1 << c
+		}
+		want = strconv.FormatUint(1<<63|all, 16)
+		want = "0" + want[1:]
+	}
+	for _, line := range []string{"CapPrm:\t" + want, "CapEff:\t" + want, "CapBnd:\t" + want, "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+}
+
+func TestOwnPidsAndProc(t *testing.T) {
+	spec := shell(t, `echo $$; cat /proc/self/stat | cut -d' ' -f4; ls /proc | grep -c '^[0-9]'`)
+	p := start(t, spec)
+	fresh := p.FreshProc == ""
+	p.Kill()
+	out, _ := run(t, spec)
+	f := strings.Fields(out)
+	if len(f) != 3 || f[0] == strconv.Itoa(os.Getpid()) {
+		t.Fatal(out)
+	}
+	if !fresh {
+		t.Skip("no fresh /proc here: ", p.FreshProc)
+	}
+	if n, _ := strconv.Atoi(f[2]); n > 5 {
+		t.Errorf("%d processes visible", n)
+	}
+}
+
+func TestOwnIDs(t *testing.T) {
+	out, _ := run(t, shell(t, `id -u; id -g`))
+	if want := strconv.Itoa(os.Geteuid()) + "\n" + strconv.Itoa(os.Getegid()) + "\n"; out != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+}
+
+func TestPriority(t *testing.T) {
+	spec := shell(t, `cut -d' ' -f19,41 /proc/self/stat; cat /proc/self/oom_score_adj; ionice -p $$ 2>/dev/null`)
+	spec.Priority = Background
+	out, _ := run(t, spec)
+	own, _ := os.ReadFile("/proc/self/oom_score_adj")
+	score, _ := strconv.Atoi(strings.TrimSpace(string(own)))
+	lines := strings.Split(out, "\n")
+	if lines[0] != "19 5" { // niceness, SCHED_IDLE
+		t.Errorf("niceness and policy %q", lines[0])
+	}
+	if want := strconv.Itoa(min(score+500, 1000)); lines[1] != want {
+		t.Errorf("oom_score_adj %s, want %s", lines[1], want)
+	}
+	if lines[2] != "" && lines[2] != "idle" {
+		t.Errorf("disk priority %q", lines[2])
+	}
+}
+
+// The mount is not to be seen outside, and its descriptor is nowhere but here.
+func TestMountIsInside(t *testing.T) {
+	spec := shell(t, `read x`)
+	hold, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	spec.Stdin = hold
+	p := start(t, spec)
+	hold.Close()
+	if err := p.Exec(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(mounts(), spec.Mount) {
+		t.Error("the mount is visible outside")
+	}
+	if got, err := os.ReadFile(filepath.Join(spec.Mount, "file")); err != nil || string(got) != "outside" {
+		t.Errorf("outside: %q, %v", got, err)
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid()) + "/mountinfo")
+	if err != nil {
+		if !errors.Is(err, os.ErrPermission) { // the init hides from its own uid
+			t.Error(err)
+		}
+	} else if !strings.Contains(string(text), " "+spec.Mount+" ") {
+		t.Errorf("no mount inside:\n%s", text)
+	}
+	if flags, err := unix.FcntlInt(p.Fuse.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("the descriptor is inherited by children: %v, %v", flags, err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	// As root the init's descriptors can be listed.
+	fds, err := filepath.Glob("/proc/" + strconv.Itoa(p.Pid()) + "/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if to, _ := os.Readlink(fd); to == "/dev/fuse" {
+			t.Error("the init holds the descriptor")
+		}
+	}
+}
+
+// daemonRole runs a test binary as a daemon that starts a program and hangs.
+const daemonRole = "sandbox-test-daemon"
+
+func daemonMain() {
+	p, err := Start(context.Background(), Spec{
+		Argv:  []string{"/bin/sh", "-c", daemonising + "sleep 1000"},
+		Env:   []string{"PATH=/usr/bin:/bin"},
+		Dir:   "/",
+		Mount: os.Args[2], UserNS: NeedsUserNS(),
+		Stdin: os.Stdin, Stdout: os.Stdout,
+	})
+	if err == nil {
+		err = p.Exec()
+	}
+	if err != nil {
+		os.Stdout.WriteString(err.Error())
+		os.Exit(1)
+	}
+	os.Stdout.Close()
+	select {}
+}
+
+func TestKillNineOfTheDaemon(t *testing.T) {
+	dir := room(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("/proc/self/exe", daemonRole, dir)
+	cmd.Stdout, cmd.Stderr = w, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	expect(t, r, "up\n")
+	cmd.Process.Kill()
+	cmd.Wait()
+	gone(t, r)
+}
+
+func TestProbe(t *testing.T) {
+	a := Probe()
+	for _, ability := range a.All() {
+		t.Logf("%-16s %-5v %s", ability.Name, ability.OK, ability.Detail)
+		if !ability.OK && (ability.Lost == "" || ability.Remedy == "" || ability.Detail == "") {
+			t.Errorf("%s: no word about it: %+v", ability.Name, ability)
+		}
+	}
+	need.FUSE(t)
+	if !a.Device.OK || !a.Mount.OK {
+		t.Errorf("not found, though it works: %+v", a)
+	}
+}
+
+func TestNoGoroutineIsLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 5 {
+		p, err := Start(t.Context(), shell(t, "exit 0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Exec()
+		p.Wait()
+		p.Fuse.Close()
+	}
+	deadline := time.Now().Add(5 * time.Second)
+	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+		runtime.Gosched()
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		var b bytes.Buffer
+		buf := make([]byte, 1<<16)
+		b.Write(buf[:runtime.Stack(buf, true)])
+		t.Errorf("%d goroutines, %d before\n%s", n, before, b.String())
+	}
+}
+
+// What it costs from Start to a program that has run.
+func BenchmarkStart(b *testing.B) {
+	dir := b.TempDir()
+	for b.Loop() {
+		p, err := Start(b.Context(), Spec{
+			Argv: []string{"/bin/true"}, Dir: "/", Mount: dir, UserNS: NeedsUserNS(),
+		})
+		if err != nil {
+			b.Skip(err)
+		}
+		b.StopTimer()
+		p.Kill()
+		p.Wait()
+		p.Fuse.Close()
+		b.StartTimer()
+	}
+}

@@ -1,0 +1,195 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/gob"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// maxFrame bounds one message between daemon and init. The kernel bounds
+// arguments and environment of a program to a quarter of its stack limit, 2 MiB
+// by default and 6 MiB at most.
+const maxFrame = 16 << 20
+
+// order is what the daemon tells the init: the first message carries spec, the
+// later ones one of the others.
+type order struct {
+	Spec   *initSpec
+	Exec   bool
+	Signal int
+}
+
+// initSpec is the part of Spec that crosses the socket; descriptors are
+// inherited.
+type initSpec struct {
+	Argv, Env      []string
+	Dir, Mount     string
+	UserNS         bool
+	NoPIDNamespace bool
+	Priority       Priority
+	Probe          bool
+}
+
+// report is what the init tells the daemon. Exactly one field is set.
+type report struct {
+	Mounted *mounted // carries the FUSE descriptor
+	Started int      // the program's pid in its namespace
+	Exited  *exited
+	Failed  *failure
+}
+
+type mounted struct {
+	FreshProc string // "" or why /proc is not fresh
+}
+
+type exited struct {
+	Status uint32 // of the program, as wait(2) has it
+}
+
+// failure is an *Error on its way through the socket.
+type failure struct {
+	Op, Name string
+	Kind     Kind
+	Errno    int
+	Text     string
+}
+
+func (f *failure) err() *Error {
+	e := &Error{Op: f.Op, Name: f.Name, Kind: f.Kind}
+	if f.Errno != 0 {
+		e.Err = syscall.Errno(f.Errno)
+	} else {
+		e.Err = fmt.Errorf("%s", f.Text)
+	}
+	return e
+}
+
+func failureOf(e *Error) *failure {
+	f := &failure{Op: e.Op, Name: e.Name, Kind: e.Kind}
+	if errno, ok := e.Err.(syscall.Errno); ok {
+		f.Errno = int(errno)
+	} else if e.Err != nil {
+		f.Text = e.Err.Error()
+	}
+	return f
+}
+
+// send writes one message, with a descriptor where fd is not negative.
+func send(c *net.UnixConn, v any, fd int) error {
+	// gob, because arguments and paths are bytes: JSON would replace those that
+	// are not UTF-8.
+	var b bytes.Buffer
+	b.Write(make([]byte, 4))
+	if err := gob.NewEncoder(&b).Encode(v); err != nil {
+		return err
+	}
+	frame := b.Bytes()
+	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-4))
+	if fd < 0 {
+		_, err := c.Write(frame)
+		return err
+	}
+	// The descriptor rides on the first byte, so a receiver that reads the
+	// length first has it before the body.
+	n, _, err := c.WriteMsgUnix(frame, syscall.UnixRights(fd), nil)
+	if err == nil && n < len(frame) {
+		_, err = c.Write(frame[n:])
+	}
+	return err
+}
+
+// receive reads one message into v. A descriptor that came along is returned,
+// close-on-exec (package net asks for MSG_CMSG_CLOEXEC), else nil.
+func receive(c *net.UnixConn, v any) (*os.File, error) {
+	var (
+		head [4]byte
+		oob  = make([]byte, syscall.CmsgSpace(4))
+		got  *os.File
+	)
+	for n := 0; n < len(head); {
+		m, oobn, _, _, err := c.ReadMsgUnix(head[n:], oob)
+		if err == nil && m == 0 {
+			err = io.EOF
+		}
+		if err != nil {
+			closeFile(got)
+			return nil, err
+		}
+		if oobn > 0 {
+			closeFile(got)
+			got = descriptor(oob[:oobn])
+		}
+		n += m
+	}
+	size := binary.LittleEndian.Uint32(head[:])
+	if size > maxFrame {
+		closeFile(got)
+		return nil, fmt.Errorf("message of %d bytes, over the limit of %d", size, maxFrame)
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(c, body); err != nil {
+		closeFile(got)
+		return nil, err
+	}
+	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(v); err != nil {
+		closeFile(got)
+		return nil, err
+	}
+	return got, nil
+}
+
+func descriptor(oob []byte) *os.File {
+	msgs, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for _, m := range msgs {
+		fds, err := syscall.ParseUnixRights(&m)
+		if err == nil && len(fds) > 0 {
+			return os.NewFile(uintptr(fds[0]), "/dev/fuse")
+		}
+	}
+	return nil
+}
+
+func closeFile(f *os.File) {
+	if f != nil {
+		f.Close()
+	}
+}
+
+// socketPair returns the two ends of the leash: the daemon's as a connection,
+// the init's as a file to inherit.
+func socketPair() (*net.UnixConn, *os.File, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "sandbox"), os.NewFile(uintptr(fds[1]), "sandbox-init")
+	conn, err := unixConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn, theirs, nil
+}
+
+// unixConn turns f into a connection and closes f.
+func unixConn(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, fmt.Errorf("descriptor is a %T, not a unix socket", c)
+	}
+	return u, nil
+}
