@@ -131,7 +131,7 @@ func (l lint) judge(calls int, word, foreign string) error {
 		return fmt.Errorf("%d errors, want %d: %q", len(l.errors), calls, l.errors)
 	}
 	for _, message := range l.errors {
-		if !strings.Contains(message+")", word+")") && !strings.Contains(message, word+",") {
+		if !strings.Contains(message, word+")") && !strings.Contains(message, word+",") {
 			return fmt.Errorf("an error of another round: %q, want one that names %s", message, word)
 		}
 	}

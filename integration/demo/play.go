@@ -56,7 +56,8 @@ func (p *play) run(ctx context.Context) (err error) {
 	if _, err := os.Stat(p.shadowlsp); err != nil {
 		return fmt.Errorf("%w: make build makes it", err)
 	}
-	p.step("The person's folder: a fresh copy of %s", filepath.Base(filepath.Dir(p.source))+"/"+filepath.Base(p.source))
+	_, version, _ := strings.Cut(p.source, "@")
+	p.step("The person's folder: a fresh copy of golang.org/x/mod %s, under git", version)
 	if p.stage, err = stage.New(ctx, p.source); err != nil {
 		return err
 	}
@@ -124,14 +125,14 @@ func list(before string, items []string) string {
 func (p *play) count() error {
 	p.calls = map[string]int{}
 	for path, call := range map[string]*regexp.Regexp{
-		edited:    regexp.MustCompile(`(?m)^[^/\n]*[^.\w]Compare\([^)]*\)(?: > 0| \{)?$`),
+		edited:    regexp.MustCompile(`(?m)^\t.*[^.\w]Compare\(`),
 		dependent: regexp.MustCompile(`\bsemver\.Compare\(`),
 	} {
 		text, err := os.ReadFile(filepath.Join(p.stage.Dir, path))
 		if err != nil {
 			return err
 		}
-		calls := call.FindAllString(strings.Replace(string(text), signature, "", 1), -1)
+		calls := call.FindAllString(string(text), -1)
 		p.calls[path] = len(calls)
 		if len(calls) == 0 {
 			return fmt.Errorf("%s does not call semver.Compare: the demo does not know this module", path)
@@ -221,9 +222,9 @@ func (p *play) agentsEdit(ctx context.Context) (err error) {
 				return err
 			}
 			wrong := found.judge(p.calls[path], word, p.agents[1-i].word)
-			p.promise(wrong == nil, "lint of %s: %d errors (%v)%s", path, len(found.errors), found.took.Round(time.Millisecond), because(wrong))
+			p.promise(wrong == nil, "lint of %s says (%v)%s", path, found.took.Round(time.Millisecond), because(wrong))
 			for _, message := range found.errors {
-				p.show("    %s", message)
+				p.show("  %s", message)
 			}
 		}
 	}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"shadowlsp/integration/need"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The whole of issue 2 in one play; see play.go for what is checked.
+func TestTheDemoKeepsItsPromises(t *testing.T) {
+	need.FUSE(t)
+	if os.Geteuid() != 0 {
+		need.UserNS(t)
+	}
+	p := play{
+		out: t.Output(), rounds: 5, shadowlsp: need.Shadowlsp(t),
+		gopls: need.Tool(t, "gopls"), nvim: need.Tool(t, "nvim"), source: need.Source(t, "xmod"),
+	}
+	if err := p.run(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
