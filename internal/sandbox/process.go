@@ -144,8 +144,9 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 		Path: "/proc/self/exe",
 		Args: []string{"shadowlsp-init", enterArg},
 		// Nothing of the caller's environment may steer the init (GODEBUG and
-		// the like); GOMAXPROCS keeps its threads few.
-		Env:         []string{"GOMAXPROCS=2"},
+		// the like); GOMAXPROCS keeps its threads few. A test binary with the
+		// race detector sleeps for a second before it exits unless told not to.
+		Env:         []string{"GOMAXPROCS=2", "GORACE=atexit_sleep_ms=0"},
 		Dir:         "/",
 		ExtraFiles:  []*os.File{theirs},
 		SysProcAttr: attr,
