@@ -82,7 +82,7 @@ type Session interface {
 	// Open: the agent holds the document open from now on, with this text.
 	// InvalidParams says that this document can never be edited in a branch
 	// (outside the root …): requests that name it are refused, all others are
-	// unharmed. Any other error says that the branch does not hold what the
+	// unharmed. Open is tried again with each later text. Any other error says that the branch does not hold what the
 	// agent has: until it does, or the document is closed, questions about the
 	// whole workspace are refused too. Whoever can serve a document without
 	// editing it (a library's source outside the root, as it is on disk) returns

@@ -30,8 +30,10 @@ type Report struct {
 	// Diagnostics is a JSON array, as the server sent it. Empty (nil) is an
 	// error, not a clean file: that one is "[]".
 	Diagnostics json.RawMessage
-	// Verdict must be Fresh; a report with any other becomes an error.
+	// Verdict is Fresh, or this document has no Diagnostics but a Reason. For
+	// the whole workspace, Unsupported documents are better left out.
 	Verdict Verdict
+	Reason  string
 	// Barrier names what proved it; empty: that of the Diagnosis.
 	Barrier string
 }
@@ -39,6 +41,8 @@ type Report struct {
 // Diagnosis answers [Session.Diagnose]. For named documents it holds a report
 // for each of them: one that is missing becomes an error. For the whole
 // workspace a file that is not in it has been proven to have no diagnostics.
+// An error in its place concerns all documents: a single one that cannot be
+// diagnosed has a Report that says so.
 type Diagnosis struct {
 	Reports []Report
 	Barrier string
