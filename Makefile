@@ -29,7 +29,7 @@ demo: build
 
 # BENCH='userlane -n 5000' chooses one and its flags.
 bench: build
-	@scripts/setup system gopls xtools
+	@scripts/setup system gopls xmod xtools
 	@go run ./integration/bench -shadowlsp bin/shadowlsp $(BENCH)
 
 # Each fuzz target in turn, FUZZTIME each.

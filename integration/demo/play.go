@@ -7,11 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
+	"shadowlsp/integration/conflict"
 	"shadowlsp/integration/editor"
 	"shadowlsp/integration/stage"
 )
@@ -26,8 +26,37 @@ type play struct {
 	broken int // promises that did not hold
 	stage  *stage.Stage
 	person *editor.Editor
-	agents [2]*agent
+	agents [2]*conflict.Agent
 	calls  map[string]int // calls of the changed function, by file
+}
+
+// target is what both agents change, and what the person looks at.
+var target = conflict.Compare
+
+// words are the beginnings of the types that each agent brings in: all its
+// errors name them.
+var words = [2]string{"StrictPolicy", "LooseOptions"}
+
+// branches are the agents' branches.
+var branches = [2]string{"a", "b"}
+
+// hire connects an agent to its branch.
+func (p *play) hire(ctx context.Context, i int) (*conflict.Agent, error) {
+	a, err := conflict.Connect(ctx, conflict.Config{
+		Command: []string{p.shadowlsp, "connect", "--branch", branches[i]},
+		Dir:     p.stage.Dir, Env: p.stage.Env, Target: target,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", branches[i], err)
+	}
+	return a, nil
+}
+
+// edit makes an agent's edit of a round. The type is named for the round, so
+// that an answer about an earlier one is recognised.
+func (p *play) edit(a *conflict.Agent, i, round int) (word string, err error) {
+	word = fmt.Sprintf("%s%d", words[i], round)
+	return word, a.Edit(word, i == 1)
 }
 
 // step begins a numbered part.
@@ -62,7 +91,7 @@ func (p *play) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stage.Close()) }()
-	if err := p.count(); err != nil {
+	if p.calls, err = target.Count(p.stage.Dir); err != nil {
 		return err
 	}
 	before, err := stage.Read(p.stage.Dir)
@@ -78,7 +107,7 @@ func (p *play) run(ctx context.Context) (err error) {
 	defer func() {
 		for _, a := range p.agents {
 			if a != nil {
-				a.conn.Close() // how it ends is of no interest: the daemon may have been killed
+				a.Close() // how it ends is of no interest: the daemon may have been killed
 			}
 		}
 	}()
@@ -121,66 +150,46 @@ func list(before string, items []string) string {
 	return before + strings.Join(items, ", ")
 }
 
-// count finds how many errors the changed signature must cause in each file.
-func (p *play) count() error {
-	p.calls = map[string]int{}
-	for path, call := range map[string]*regexp.Regexp{
-		edited:    regexp.MustCompile(`(?m)^\t.*[^.\w]Compare\(`),
-		dependent: regexp.MustCompile(`\bsemver\.Compare\(`),
-	} {
-		text, err := os.ReadFile(filepath.Join(p.stage.Dir, path))
-		if err != nil {
-			return err
-		}
-		calls := call.FindAllString(string(text), -1)
-		p.calls[path] = len(calls)
-		if len(calls) == 0 {
-			return fmt.Errorf("%s does not call semver.Compare: the demo does not know this module", path)
-		}
-	}
-	return nil
-}
-
 // personArrives opens the editor, with shadowlsp in the server's place.
 func (p *play) personArrives(ctx context.Context) (err error) {
-	p.step("A person opens %s in Neovim, where the language server's command is now `shadowlsp -- gopls`", dependent)
+	p.step("A person opens %s in Neovim, where the language server's command is now `shadowlsp -- gopls`", target.Dependent)
 	p.person, err = editor.Start(ctx, editor.Config{
 		Nvim: p.nvim, Command: []string{p.shadowlsp, "--", p.gopls}, Dir: p.stage.Dir, Env: p.stage.Env,
 	})
 	if err != nil {
 		return err
 	}
-	if err := p.person.Open(ctx, dependent); err != nil {
+	if err := p.person.Open(ctx, target.Dependent); err != nil {
 		return err
 	}
-	if err := p.person.Open(ctx, edited); err != nil {
+	if err := p.person.Open(ctx, target.Edited); err != nil {
 		return err
 	}
 	if err := p.hover(ctx); err != nil {
 		return err
 	}
-	labels, took, err := p.person.Complete(ctx, editor.After(dependent, "return semver.Com"))
+	labels, took, err := p.person.Complete(ctx, editor.After(target.Dependent, "return semver.Com"))
 	if err != nil {
 		return err
 	}
 	p.promise(len(labels) > 0 && labels[0] == "Compare", "completion of “semver.Com” proposes %s (%v)", strings.Join(labels, ", "), took.Round(time.Millisecond))
-	if err := p.person.Replace(ctx, dependent, "semver.Compare(vi, vj)", "semver.Compere(vi, vj)"); err != nil {
+	if err := p.person.Replace(ctx, target.Dependent, "semver.Compare(vi, vj)", "semver.Compere(vi, vj)"); err != nil {
 		return err
 	}
-	shown, err := p.person.WaitShown(ctx, dependent, func(d []editor.Diagnostic) bool { return len(d) > 0 })
+	shown, err := p.person.WaitShown(ctx, target.Dependent, func(d []editor.Diagnostic) bool { return len(d) > 0 })
 	if err != nil {
 		return err
 	}
 	p.promise(strings.Contains(shown[0].Message, "Compere"), "a typing mistake of the person's own is shown: %s", shown[0].Message)
-	if err := p.person.Undo(ctx, dependent); err != nil {
+	if err := p.person.Undo(ctx, target.Dependent); err != nil {
 		return err
 	}
-	_, err = p.person.WaitShown(ctx, dependent, func(d []editor.Diagnostic) bool { return len(d) == 0 })
+	_, err = p.person.WaitShown(ctx, target.Dependent, func(d []editor.Diagnostic) bool { return len(d) == 0 })
 	return err
 }
 
 func (p *play) hover(ctx context.Context) error {
-	text, took, err := p.person.Hover(ctx, editor.At(dependent, "Compare(vi, vj)"))
+	text, took, err := p.person.Hover(ctx, editor.At(target.Dependent, "Compare(vi, vj)"))
 	if err != nil {
 		return err
 	}
@@ -201,29 +210,26 @@ func firstCode(text string) string {
 
 // agentsEdit lets both agents make their edit, and shows what each is told.
 func (p *play) agentsEdit(ctx context.Context) (err error) {
-	p.step("Two agents connect (`shadowlsp connect --branch …`) and give semver.Compare a new signature, each its own; no one opens %s", dependent)
-	for i, a := range []agent{
-		{name: "a", word: "StrictPolicy", build: func(word string) string { return "func Compare(v, w string, policy " + word + ") int {" }},
-		{name: "b", word: "LooseOptions", build: func(word string) string { return "func Compare(options " + word + ", v, w string) int {" }},
-	} {
-		if p.agents[i], err = hire(ctx, p.shadowlsp, p.stage, a); err != nil {
+	p.step("Two agents connect (`shadowlsp connect --branch …`) and give semver.Compare a new signature, each its own; no one opens %s", target.Dependent)
+	for i := range p.agents {
+		if p.agents[i], err = p.hire(ctx, i); err != nil {
 			return err
 		}
 	}
 	for i, a := range p.agents {
-		word, err := a.edit(0)
+		word, err := p.edit(a, i, 0)
 		if err != nil {
 			return err
 		}
-		p.show("agent %s: %s", a.name, a.build(word))
-		for _, path := range []string{edited, dependent} {
-			found, err := a.lint(ctx, path)
+		p.show("agent %s: %s", branches[i], target.With(word, i == 1))
+		for _, path := range []string{target.Edited, target.Dependent} {
+			found, err := a.Lint(ctx, path)
 			if err != nil {
 				return err
 			}
-			wrong := found.judge(p.calls[path], word, p.agents[1-i].word)
-			p.promise(wrong == nil, "lint of %s says (%v)%s", path, found.took.Round(time.Millisecond), because(wrong))
-			for _, message := range found.errors {
+			wrong := found.Judge(p.calls[path], word, words[1-i])
+			p.promise(wrong == nil, "lint of %s says (%v)%s", path, found.Took.Round(time.Millisecond), because(wrong))
+			for _, message := range found.Errors {
 				p.show("  %s", message)
 			}
 		}
@@ -240,11 +246,11 @@ func because(err error) string {
 
 // personSawNothing shows that nothing of the agents reached the editor.
 func (p *play) personSawNothing(ctx context.Context, when string) error {
-	for _, a := range p.agents {
-		heard := p.person.Heard(a.word)
-		p.promise(len(heard) == 0, "%s, Neovim was never told of %s%s", when, a.word, list(": ", heard))
+	for _, word := range words {
+		heard := p.person.Heard(word)
+		p.promise(len(heard) == 0, "%s, Neovim was never told of %s%s", when, word, list(": ", heard))
 	}
-	for _, path := range []string{edited, dependent} {
+	for _, path := range []string{target.Edited, target.Dependent} {
 		text, err := p.person.Text(ctx, path)
 		if err != nil {
 			return err
@@ -272,11 +278,11 @@ func (p *play) agentsInterleave(ctx context.Context) error {
 	for i, a := range p.agents {
 		group.Go(func() {
 			for round := 1; round <= p.rounds; round++ {
-				word, err := a.edit(round)
-				for _, path := range []string{edited, dependent} {
-					var found lint
+				word, err := p.edit(a, i, round)
+				for _, path := range []string{target.Edited, target.Dependent} {
+					var found conflict.Lint
 					if err == nil {
-						found, err = a.lint(ctx, path)
+						found, err = a.Lint(ctx, path)
 					}
 					mu.Lock()
 					if err != nil {
@@ -284,9 +290,9 @@ func (p *play) agentsInterleave(ctx context.Context) error {
 						mu.Unlock()
 						return
 					}
-					took = append(took, found.took)
-					if wrong := found.judge(p.calls[path], word, p.agents[1-i].word); wrong != nil {
-						wrongs = append(wrongs, fmt.Sprintf("agent %s, round %d, %s: %v", a.name, round, path, wrong))
+					took = append(took, found.Took)
+					if wrong := found.Judge(p.calls[path], word, words[1-i]); wrong != nil {
+						wrongs = append(wrongs, fmt.Sprintf("agent %s, round %d, %s: %v", branches[i], round, path, wrong))
 					}
 					mu.Unlock()
 				}
@@ -316,23 +322,21 @@ func (p *play) daemonDies(ctx context.Context) error {
 	}
 	p.promise(p.person.ServerEnded() == nil, "Neovim's session goes on")
 	p.noMounts()
-	a := *p.agents[0]
-	a.opens = 0
-	again, err := hire(ctx, p.shadowlsp, p.stage, a)
+	again, err := p.hire(ctx, 0)
 	if err != nil {
 		return err
 	}
-	defer again.conn.Close()
-	word, err := again.edit(p.rounds + 1)
+	defer again.Close()
+	word, err := p.edit(again, 0, p.rounds+1)
 	if err != nil {
 		return err
 	}
-	found, err := again.lint(ctx, dependent)
+	found, err := again.Lint(ctx, target.Dependent)
 	if err != nil {
 		return err
 	}
-	wrong := found.judge(p.calls[dependent], word, p.agents[1].word)
-	p.promise(wrong == nil, "an agent that connects now gets a new daemon and a right lint of %s (%v)%s", dependent, found.took.Round(time.Millisecond), because(wrong))
+	wrong := found.Judge(p.calls[target.Dependent], word, words[1])
+	p.promise(wrong == nil, "an agent that connects now gets a new daemon and a right lint of %s (%v)%s", target.Dependent, found.Took.Round(time.Millisecond), because(wrong))
 	return nil
 }
 
