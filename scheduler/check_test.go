@@ -37,7 +37,7 @@ func (s *Scheduler) check() error {
 		if b.turn != nil && (b.turn.holder != b || b.shown != nil && b.shown != b.turn) {
 			return fmt.Errorf("branch %s and its turn disagree", name)
 		}
-		if b.shown != nil && b.shown.shows != b {
+		if b.shown != nil && b.shown.shows != b && b.shown.to != b {
 			return fmt.Errorf("branch %s is not shown where it says", name)
 		}
 		if b.habit < 0 || b.habit > habitOne {
@@ -78,6 +78,9 @@ func (s *Scheduler) check() error {
 		}
 		if in.shows != nil && (in.shows.shown != in || s.branches[in.shows.name] != in.shows) {
 			return fmt.Errorf("instance %d shows %s, which does not know", in.id, in.shows.name)
+		}
+		if in.to != nil && (in.to.shown != in || in.state != switching && in.state != stopping) {
+			return fmt.Errorf("instance %d is on the way to %s while %v", in.id, in.to.name, in.state)
 		}
 		if in.opening && in.state != switching {
 			return fmt.Errorf("instance %d took nothing at its opening", in.id)

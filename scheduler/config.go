@@ -34,7 +34,8 @@ type Config struct {
 	MaxQueued int
 
 	// CancelGrace is how long a cancelled request may hold its instance; then
-	// the instance counts as hung. Default 5 s.
+	// the instance counts as hung. Default 10 s: instances run at idle
+	// priority, and a needless restart costs more than a wait.
 	CancelGrace time.Duration
 	// RunLimit is how long a request may run before it is cancelled. It is
 	// the last resort: who asks has time-outs of its own. Default 5 min.
@@ -105,7 +106,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.BackgroundPatience, 2*time.Second)
 	orDefault(&c.MaxConcurrent, 16)
 	orDefault(&c.MaxQueued, 256)
-	orDefault(&c.CancelGrace, 5*time.Second)
+	orDefault(&c.CancelGrace, 10*time.Second)
 	orDefault(&c.RunLimit, 5*time.Minute)
 	orDefault(&c.SwitchLimit, 30*time.Second)
 	orDefault(&c.DrainLimit, time.Minute)

@@ -34,9 +34,10 @@ type instance struct {
 	since time.Duration // of state
 	upAt  time.Duration // of InstanceUp
 
-	// shows is the branch its view shows, nil for the base. While switching it
-	// is still the branch of before.
-	shows *branch
+	// shows is the branch its view shows, nil for the base. to is the one that
+	// it may show as well, because a switch to it is under way (or was, when
+	// the instance was told to stop): until that is certain, both count.
+	shows, to *branch
 	// holder has the turn while switching or serving; nil in other states, and
 	// while switching to the base.
 	holder *branch
@@ -87,19 +88,19 @@ func (in *instance) remove(r *request) {
 	r.on = nil
 }
 
-// show records what the view shows.
+// show records that the view shows b for certain, and lets go of what it
+// showed, or was on the way to.
 func (s *Scheduler) show(in *instance, b *branch) {
-	old := in.shows
-	if old == b {
-		return
+	before := [...]*branch{in.shows, in.to}
+	in.shows, in.to = b, nil
+	for _, old := range before {
+		if old != nil && old != b {
+			old.shown = nil
+			s.release(old)
+		}
 	}
-	in.shows = b
 	if b != nil {
 		b.shown, b.home = in, in.id
-	}
-	if old != nil {
-		old.shown = nil
-		s.release(old)
 	}
 }
 
@@ -108,17 +109,25 @@ func (in *instance) busy() bool {
 	return in.state == switching || in.state == serving || in.state == draining
 }
 
-// oldest returns the instance among those that ok accepts which has been in
-// its state for the longest time, preferring those that show no waiting branch.
-func (s *Scheduler) oldest(ok func(*instance) bool) *instance {
+// free returns the resting instance that b, which none shows, should get; nil
+// for none. Best is one that needs no draining, then one whose own branch does
+// not wait, then b's former home, whose caches know most of its files, then
+// the one unused for longest. b may be nil.
+func (s *Scheduler) free(b *branch) *instance {
 	var best *instance
 	for _, in := range s.instances {
-		if ok(in) && (best == nil || cmp.Or(cmpBool(in.wanted(), best.wanted()), cmp.Compare(in.since, best.since)) < 0) {
+		if in.state == resting && (best == nil || cmp.Or(
+			cmpBool(in.dirty, best.dirty),
+			cmpBool(in.wanted(), best.wanted()),
+			cmpBool(best.homeOf(b), in.homeOf(b)),
+			cmp.Compare(in.since, best.since)) < 0) {
 			best = in
 		}
 	}
 	return best
 }
+
+func (in *instance) homeOf(b *branch) bool { return b != nil && in.id == b.home }
 
 // wanted: the branch it shows waits.
 func (in *instance) wanted() bool { return in.shows != nil && in.shows.waiting }

@@ -131,11 +131,10 @@ func (s *Scheduler) retire() {
 		s.busyAt = s.now
 	}
 	s.peak = max(s.peak, busy)
-	free := func(in *instance) bool { return in.state == resting }
 	for s.live() > s.cfg.Max {
-		in := s.oldest(func(in *instance) bool { return in.state == starting })
-		if in == nil {
-			in = s.oldest(free)
+		in := s.free(nil)
+		if n := len(s.instances); s.instances[n-1].state == starting {
+			in = s.instances[n-1]
 		}
 		if in == nil {
 			break // serve ends a turn
@@ -151,7 +150,7 @@ func (s *Scheduler) retire() {
 		}
 	}
 	if s.now-s.peakSince >= s.cfg.ShrinkAfter {
-		if in := s.oldest(free); in != nil && up > s.cfg.Min && s.peak < up {
+		if in := s.free(nil); in != nil && up > s.cfg.Min && s.peak < up {
 			s.stop(in)
 		}
 		s.peak, s.peakSince = busy, s.now

@@ -69,8 +69,8 @@ func (s *Scheduler) Step(e Event) []Action {
 	before := s.now
 	s.now = max(s.now, e.at())
 	s.charge(s.now - before)
-	s.expire()
 	s.apply(e)
+	s.expire() // after apply: what comes late but comes has kept its deadline
 	s.dispatch()
 	s.wake()
 	out := s.actions

@@ -85,15 +85,8 @@ func (s *Scheduler) assign(b *branch, promises *int) assignment {
 		// Another instance would be a second home for its writes.
 		return deferred
 	}
-	// In this order: its former home, whose caches know most of its files,
-	// if no waiting branch is shown there; else the one unused for longest.
-	in := s.oldest(func(in *instance) bool {
-		return in.state == resting && !in.dirty && in.id == b.home && !in.wanted()
-	})
-	if in == nil {
-		in = s.oldest(func(in *instance) bool { return in.state == resting && !in.dirty })
-	}
-	if in != nil {
+	in := s.free(b)
+	if in != nil && !in.dirty {
 		s.begin(in, b, switching)
 		return assigned
 	}
@@ -101,7 +94,7 @@ func (s *Scheduler) assign(b *branch, promises *int) assignment {
 		*promises--
 		return deferred
 	}
-	if in := s.oldest(func(in *instance) bool { return in.state == resting }); in != nil {
+	if in != nil {
 		s.drain(in)
 		return deferred
 	}
@@ -125,6 +118,9 @@ func (s *Scheduler) begin(in *instance, b *branch, st state) {
 
 func (s *Scheduler) startSwitch(in *instance) {
 	in.enter(switching, s.now, s.now+s.cfg.SwitchLimit)
+	if in.to = in.holder; in.to != nil {
+		in.to.shown = in
+	}
 	s.stats.Switches++
 	s.do(Switch{in.id, in.turn, nameOf(in.shows), nameOf(in.holder)})
 }
