@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"shadowlsp/internal/launch"
+	"shadowlsp/internal/root"
+	"shadowlsp/internal/workspace"
+	"shadowlsp/lsp/agent"
+	"shadowlsp/lsp/front"
+)
+
+// options are the flags that several commands share.
+type options struct {
+	workspace   string
+	traceDump   string
+	agentListen []string
+	agentRemote bool
+	linger      time.Duration
+	verbose     bool
+}
+
+func command() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "shadowlsp [flags] -- SERVER [ARGS…]",
+		Short: "A language server for you, and hidden shadows of it for your agents",
+		Long: `shadowlsp stands where a language server's command stands. The editor's traffic
+passes untouched to SERVER; agents work on branches of the same folder through
+hidden instances of it (see "shadowlsp connect").`,
+		Example:       "  shadowlsp -- gopls\n  shadowlsp connect --branch fix-parser",
+		Args:          cobra.ArbitraryArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New(`no server is named: write "shadowlsp -- SERVER [ARGS…]", or see "shadowlsp --help"`)
+			}
+			return o.front(args)
+		},
+	}
+	c.CompletionOptions.HiddenDefaultCmd = true
+	f := c.PersistentFlags()
+	f.StringVar(&o.workspace, "workspace", "", "the workspace folder (default: what the client says, else the current folder)")
+	f.StringVar(&o.traceDump, "trace-dump", "", "append every message and event to this file, one JSON object per line")
+	f.StringArrayVar(&o.agentListen, "agent-listen", nil, "where agents connect: unix:PATH or tcp:HOST:PORT, repeatable (default: a private unix socket and a free loopback port)")
+	f.BoolVar(&o.agentRemote, "agent-allow-remote", false, "let --agent-listen name addresses that other machines can reach; the token is all that guards them")
+	f.DurationVar(&o.linger, "linger", time.Minute, "how long a daemon that nothing needs stays")
+	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
+	// What stands behind the server's name is the server's, "--" or not.
+	c.Flags().SetInterspersed(false)
+	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand())
+	return c
+}
+
+// place finds the files of the root that covers dir.
+func place(dir string) (root.Place, error) {
+	r, err := root.Find(dir)
+	if err != nil {
+		return root.Place{}, err
+	}
+	home, _ := os.UserHomeDir()
+	return root.At(r, root.Dirs{
+		Runtime: os.Getenv("XDG_RUNTIME_DIR"),
+		State:   os.Getenv("XDG_STATE_HOME"),
+		Home:    home,
+		Temp:    os.TempDir(),
+	})
+}
+
+// here is the workspace that the user named, else the current folder.
+func (o *options) here() (root.Place, error) {
+	if o.workspace != "" {
+		return place(o.workspace)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return root.Place{}, err
+	}
+	return place(dir)
+}
+
+// starter knows how to start a daemon with the same flags.
+func (o *options) starter(server []string) (launch.Starter, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return launch.Starter{}, fmt.Errorf("finding our own executable: %w", err)
+	}
+	args := []string{"--linger", o.linger.String()}
+	if o.traceDump != "" {
+		file, err := filepath.Abs(o.traceDump)
+		if err != nil {
+			return launch.Starter{}, err
+		}
+		args = append(args, "--trace-dump", file)
+	}
+	for _, l := range o.agentListen {
+		args = append(args, "--agent-listen", l)
+	}
+	if o.agentRemote {
+		args = append(args, "--agent-allow-remote")
+	}
+	if o.verbose {
+		args = append(args, "--verbose")
+	}
+	if len(server) > 0 {
+		args = append(append(args, "--"), server...)
+	}
+	return launch.Starter{Executable: self, Args: args, Env: os.Environ()}, nil
+}
+
+// front runs the person's side: SERVER itself, with copies for the daemon.
+func (o *options) front(server []string) error {
+	if os.Getenv("SHADOWLSP") == "off" {
+		path, err := exec.LookPath(server[0])
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "shadowlsp: cannot start %s: %v\n", server[0], err)
+			return exitCode(127)
+		}
+		return syscall.Exec(path, server, os.Environ())
+	}
+	starter, err := o.starter(nil)
+	code := front.Run(front.Config{
+		Command:   server,
+		Workspace: o.workspace,
+		TraceFile: o.traceDump,
+		FindRoot:  root.Find,
+		Env:       os.Environ(),
+		// The person's stderr is the server's: what the front has to say goes to the
+		// daemon's log by way of the daemon.
+		Log: zerolog.Nop(),
+		Connect: func(ctx context.Context, folder string, start bool) (net.Conn, error) {
+			if err != nil {
+				return nil, err
+			}
+			p, err := place(folder)
+			if err != nil {
+				return nil, err
+			}
+			if start {
+				return starter.JoinOrStart(ctx, p, launch.Front)
+			}
+			return launch.Join(ctx, p, launch.Front)
+		},
+	}, os.Stdin, os.Stdout, os.Stderr)
+	return exitCode(code)
+}
+
+func (o *options) serveCommand() *cobra.Command {
+	var detach bool
+	c := &cobra.Command{
+		Use:   "serve [flags] [-- SERVER [ARGS…]]",
+		Short: "Run the daemon of a workspace (editors and agents start it by themselves)",
+		RunE: func(cmd *cobra.Command, server []string) error {
+			p, err := o.here()
+			if err != nil {
+				return err
+			}
+			if err := p.Make(); err != nil {
+				return err
+			}
+			if detach {
+				starter, err := o.starter(server)
+				if err != nil {
+					return err
+				}
+				args := append([]string{"serve", "--detached", "--workspace", p.Root}, starter.Args...)
+				return launch.Detach(starter.Executable, args, starter.Env, p.Log())
+			}
+			detached, _ := cmd.Flags().GetBool("detached")
+			return o.serve(p, server, detached)
+		},
+	}
+	c.Flags().BoolVar(&detach, "detach", false, "return when the daemon is ready and leave it running")
+	c.Flags().Bool("detached", false, "")
+	_ = c.Flags().MarkHidden("detached")
+	return c
+}
+
+func (o *options) serve(p root.Place, server []string, detached bool) (err error) {
+	ready := func(error) {}
+	if detached {
+		w := os.NewFile(launch.ReadyFD, "ready")
+		syscall.CloseOnExec(launch.ReadyFD)
+		ready = func(err error) {
+			if err != nil {
+				fmt.Fprintln(w, err)
+			} else {
+				fmt.Fprintln(w, "ok")
+			}
+			w.Close()
+		}
+	}
+	level := zerolog.InfoLevel
+	if o.verbose {
+		level = zerolog.DebugLevel
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	return workspace.Run(ctx, workspace.Config{
+		Place:       p,
+		AgentListen: o.agentListen,
+		AgentRemote: o.agentRemote,
+		TraceFile:   o.traceDump,
+		Server:      server,
+		Env:         os.Environ(),
+		Linger:      o.linger,
+		Ready:       ready,
+		Log:         zerolog.New(os.Stderr).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger(),
+	})
+}
+
+func (o *options) connectCommand() *cobra.Command {
+	var branch string
+	c := &cobra.Command{
+		Use:   "connect [--branch NAME] [-- SERVER [ARGS…]]",
+		Short: "Join stdin and stdout to the agent port, on a branch",
+		Long: `connect is the language server command of an agent: ordinary LSP on stdin and
+stdout, for one branch of the workspace. It starts the daemon where none runs;
+SERVER is needed only where no editor has ever attached and none is detected.`,
+		RunE: func(cmd *cobra.Command, server []string) error {
+			p, err := o.here()
+			if err != nil {
+				return err
+			}
+			starter, err := o.starter(server)
+			if err != nil {
+				return err
+			}
+			if err := starter.Ensure(cmd.Context(), p); err != nil {
+				return err
+			}
+			conn, err := agent.Dial(cmd.Context(), agent.Address{Network: "unix", Where: p.Agent()})
+			if err != nil {
+				return err
+			}
+			return agent.Join(cmd.Context(), conn, os.Stdin, os.Stdout, agent.JoinOptions{Branch: branch})
+		},
+	}
+	c.Flags().StringVar(&branch, "branch", "", "the branch to work on, made where it does not exist (default: a fresh one)")
+	return c
+}
+
+func (o *options) statusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status [--json]",
+		Short: "Show the daemon's lanes, branches, turns and queues",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := o.here()
+			if err != nil {
+				return err
+			}
+			conn, err := launch.Join(cmd.Context(), p, launch.Status)
+			if err != nil {
+				if launch.NotRunning(err) {
+					return fmt.Errorf("no daemon runs for %s: start your editor there, or `shadowlsp connect`", p.Root)
+				}
+				return err
+			}
+			defer conn.Close()
+			body, err := io.ReadAll(conn)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err = os.Stdout.Write(body)
+				return err
+			}
+			var s workspace.Status
+			if err := json.Unmarshal(body, &s); err != nil {
+				return fmt.Errorf("the daemon's answer is not understood (is it of another version?): %w", err)
+			}
+			return s.Print(os.Stdout)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (o *options) stopCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop",
+		Short: "End the daemon of a workspace; kept branches stay, the editor does not notice",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := o.here()
+			if err != nil {
+				return err
+			}
+			conn, err := launch.Join(cmd.Context(), p, launch.Stop)
+			if launch.NotRunning(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			_, err = io.Copy(io.Discard, conn)
+			return err
+		},
+	}
+}

@@ -1,0 +1,306 @@
+package workspace
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"shadowlsp/lsp/agent"
+	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/shadow"
+	"shadowlsp/lsp/wire"
+	"shadowlsp/overlay"
+)
+
+const (
+	// maxTurnDocuments bounds how many overridden files are opened in the server
+	// for a turn. Beyond it the rest is on disk only, and the server is told by
+	// file events: right as well, but not ordered with requests.
+	maxTurnDocuments = 1000
+	// maxTurnDocument bounds the size of a file that is opened for a turn, in
+	// bytes: servers treat larger ones specially (or refuse them).
+	maxTurnDocument = 4 << 20
+)
+
+// branch is one branch as the daemon knows it: its layers, and the text that
+// agents hold open on it.
+type branch struct {
+	name string
+	over *overlay.Branch
+	// editing makes reading, computing and writing of an edit one step.
+	editing sync.Mutex
+
+	mu sync.Mutex // guards the fields below; overlay is never called under it
+	// rev counts everything that can change an answer on this branch: edits of
+	// open text, writes into the layer. It only grows.
+	rev       uint64
+	documents map[string]*document // open in some connection, by path below the root
+	sessions  int
+	keep      bool // it stays when no connection holds it
+	// dirty are the paths that were written since an instance that shows this
+	// branch was last told, by instance.
+	dirty map[*instance]news
+	// texts caches what was read of overridden files, by path.
+	texts map[string]cachedText
+}
+
+// document is a file that some connection holds open.
+type document struct {
+	uri      string // as the agent that opened it spells it
+	language string
+	text     string
+	// holders are the sessions that hold it open, with their own version numbers.
+	holders map[*session]int32
+}
+
+// state is what a server was told of a branch's documents.
+type state struct {
+	rev       uint64
+	documents []shadow.Document
+	// versions are the documents' versions as each session numbers them, by
+	// canonical URI.
+	versions map[*session]map[string]int32
+}
+
+type cachedText struct {
+	stamp uint64 // the override's
+	text  string
+	ok    bool // it is text that may be opened
+}
+
+func newBranch(over *overlay.Branch, keep bool) *branch {
+	return &branch{
+		name:      over.Name(),
+		over:      over,
+		keep:      keep,
+		documents: map[string]*document{},
+		dirty:     map[*instance]news{},
+		texts:     map[string]cachedText{},
+	}
+}
+
+// revision returns the current revision.
+func (b *branch) revision() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rev
+}
+
+// wrote notes that path changed in the layer; it is the overlay's subscriber.
+func (b *branch) wrote(c overlay.Change) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rev++
+	for _, n := range b.dirty {
+		n.add(c.Path, c.Op == overlay.OpCreate)
+	}
+}
+
+// news are paths that changed, and whether they did not exist before.
+type news map[string]bool
+
+func (n news) add(path string, created bool) {
+	if was, known := n[path]; !known || !was {
+		n[path] = created
+	}
+}
+
+// watch makes inst hear of writes from now on; unwatch ends it.
+func (b *branch) watch(inst *instance) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dirty[inst] = news{}
+}
+
+func (b *branch) unwatch(inst *instance) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.dirty, inst)
+}
+
+// takeDirty returns what was written since the last call.
+func (b *branch) takeDirty(inst *instance) news {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.dirty[inst]
+	if len(n) > 0 {
+		b.dirty[inst] = news{}
+	}
+	return n
+}
+
+// open makes a document of path for one session; others share it.
+func (b *branch) open(s *session, path string, d agent.Document) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	doc := b.documents[path]
+	if doc == nil {
+		doc = &document{holders: map[*session]int32{}}
+		b.documents[path] = doc
+	}
+	doc.uri, doc.language, doc.text = d.URI, d.LanguageID, d.Text
+	doc.holders[s] = d.Version
+	b.rev++
+}
+
+// change replaces the text of an open document; s is nil for an edit that is no
+// session's own document change.
+func (b *branch) change(s *session, path, text string, version int32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	doc := b.documents[path]
+	if doc == nil {
+		return
+	}
+	if s != nil {
+		doc.holders[s] = version
+	}
+	doc.text = text
+	b.rev++
+}
+
+// close ends one session's interest in path.
+func (b *branch) close(s *session, path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	doc := b.documents[path]
+	if doc == nil {
+		return
+	}
+	if delete(doc.holders, s); len(doc.holders) == 0 {
+		delete(b.documents, path)
+	}
+	b.rev++
+}
+
+// text returns what the branch shows at path: the open document's text, else the
+// file's.
+func (b *branch) text(path string) (string, error) {
+	b.mu.Lock()
+	d := b.documents[path]
+	var open string
+	if d != nil {
+		open = d.text
+	}
+	b.mu.Unlock()
+	if d != nil {
+		return open, nil
+	}
+	data, err := b.over.ReadFile(path)
+	return string(data), err
+}
+
+// state returns the documents that a server must have open for a turn on this
+// branch: what agents hold open, and every overridden text file that it handles.
+// Sorted by URI. The revision is at least that of the text.
+func (b *branch) state(root string, language func(path string) (string, bool)) (state, error) {
+	overrides, err := b.over.Overrides()
+	if err != nil {
+		return state{}, err
+	}
+	b.mu.Lock()
+	st := state{rev: b.rev, versions: map[*session]map[string]int32{}}
+	docs := make([]shadow.Document, 0, len(b.documents)+len(overrides))
+	open := make(map[string]bool, len(b.documents))
+	for path, d := range b.documents {
+		for s, version := range d.holders {
+			if st.versions[s] == nil {
+				st.versions[s] = map[string]int32{}
+			}
+			st.versions[s][docuri.Canonical(d.uri)] = version
+		}
+		id, ok := language(path)
+		if !ok && d.language == "" {
+			continue
+		}
+		if d.language != "" {
+			id = d.language
+		}
+		open[path] = true
+		docs = append(docs, shadow.Document{URI: d.uri, LanguageID: id, Text: d.text})
+	}
+	b.mu.Unlock()
+	for _, o := range overrides {
+		if o.Kind != overlay.Regular || open[o.Path] || len(docs) >= maxTurnDocuments {
+			continue
+		}
+		id, ok := language(o.Path)
+		if !ok {
+			continue
+		}
+		text, ok, err := b.overrideText(o)
+		if err != nil {
+			return state{}, err
+		}
+		if ok {
+			docs = append(docs, shadow.Document{URI: docuri.FromPath(filepath.Join(root, o.Path)), LanguageID: id, Text: text})
+		}
+	}
+	sort.Slice(docs, func(i, j int) bool { return docs[i].URI < docs[j].URI })
+	st.documents = docs
+	return st, nil
+}
+
+// overrideText reads an overridden file, once per content version.
+func (b *branch) overrideText(o overlay.Override) (text string, ok bool, err error) {
+	b.mu.Lock()
+	c, cached := b.texts[o.Path]
+	b.mu.Unlock()
+	if cached && c.stamp == o.Stamp {
+		return c.text, c.ok, nil
+	}
+	c = cachedText{stamp: o.Stamp}
+	data, err := b.over.ReadFile(o.Path)
+	switch {
+	case overlay.KindOf(err) == overlay.NotExist:
+		return "", false, nil // it went away meanwhile, and the change is noted
+	case err != nil:
+		return "", false, err
+	case len(data) <= maxTurnDocument && utf8.Valid(data):
+		c.text, c.ok = string(data), true
+	}
+	b.mu.Lock()
+	b.texts[o.Path] = c
+	b.mu.Unlock()
+	return c.text, c.ok, nil
+}
+
+// relative returns path's place below root, for a path that an agent named. A
+// path that reaches the root through a symbolic link outside it is found too.
+func relative(root, path string) (string, error) {
+	if path == root {
+		return "", nil
+	}
+	if rel, ok := strings.CutPrefix(path, root+"/"); ok {
+		return rel, nil
+	}
+	// The longest existing part decides: a new file has none of its own.
+	for at, rest := path, ""; at != "/"; {
+		real, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			if rel, ok := strings.CutPrefix(filepath.Join(real, rest)+"/", root+"/"); ok {
+				return strings.TrimSuffix(rel, "/"), nil
+			}
+			break
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+		at = filepath.Dir(at)
+	}
+	return "", wire.Errorf(wire.CodeInvalidParams, "%s is outside the workspace %s: a branch holds files below it only", path, root)
+}
+
+// relativeURI is relative for a document URI.
+func relativeURI(root, uri string) (string, error) {
+	path, ok := docuri.Path(uri)
+	if !ok {
+		return "", wire.Errorf(wire.CodeInvalidParams, "%q is not the URI of a local file", uri)
+	}
+	return relative(root, path)
+}

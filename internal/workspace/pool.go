@@ -1,0 +1,406 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"shadowlsp/lsp/barrier"
+	"shadowlsp/lsp/wire"
+	"shadowlsp/scheduler"
+)
+
+// pool is the shell around one server's scheduler: it performs the actions and
+// tells what came of them. Everything it starts has ended when close returns.
+//
+// Goroutines: one per action that takes time (start, switch, run, drain, stop),
+// each owned by wg, plus one timer for the scheduler's next tick.
+type pool struct {
+	d       *daemon
+	key     string
+	profile barrier.Profile
+	log     zerolog.Logger
+	ctx     context.Context // ends with the pool
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	began   time.Time
+
+	mu sync.Mutex // guards the fields below; held while actions are handed out, never while one is performed
+	// sched is stepped under mu only, so that events and actions keep one order.
+	sched     *scheduler.Scheduler
+	timer     *time.Timer
+	closed    bool
+	jobs      map[scheduler.RequestID]*job
+	lastJob   scheduler.RequestID
+	instances map[scheduler.InstanceID]*instance
+	learnt    learnt
+	releases  map[string]chan struct{} // branches being dropped, until released
+	turns     uint64
+	switches  uint64
+
+	// result is the InitializeResult of the newest instance; closed once there is
+	// one, or the pool has ended.
+	haveResult chan struct{}
+	resultOnce sync.Once
+	result     json.RawMessage
+}
+
+// job is one question to the server: it runs in a turn of its branch.
+type job struct {
+	branch *branch
+	run    func(context.Context, *instance) error
+	ctx    context.Context
+
+	done   chan struct{} // closed when err is set
+	err    error
+	ended  bool
+	cancel context.CancelFunc // of the attempt that runs, nil while none does
+}
+
+func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config) *pool {
+	ctx, cancel := context.WithCancel(d.ctx)
+	return &pool{
+		d: d, key: serverKey(l.Command), profile: profile,
+		log: d.cfg.Log.With().Str("server", profile.Name).Logger(),
+		ctx: ctx, cancel: cancel, began: time.Now(),
+		sched:      scheduler.New(cfg),
+		jobs:       map[scheduler.RequestID]*job{},
+		instances:  map[scheduler.InstanceID]*instance{},
+		releases:   map[string]chan struct{}{},
+		learnt:     l,
+		haveResult: make(chan struct{}),
+	}
+}
+
+// do runs f in a turn of b and returns its error, or why it could not run. f may
+// be called a second time, on another instance, when the first one died.
+func (p *pool) do(ctx context.Context, b *branch, class scheduler.Class, f func(context.Context, *instance) error) error {
+	j := &job{branch: b, run: f, ctx: ctx, done: make(chan struct{})}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return errEnded
+	}
+	p.lastJob++
+	id := p.lastJob
+	p.jobs[id] = j
+	p.stepLocked(scheduler.Submit{At: p.now(), Request: id, Branch: b.name, Class: class})
+	p.mu.Unlock()
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		p.step(func(at time.Duration) scheduler.Event { return scheduler.Cancel{At: at, Request: id} })
+		<-j.done // the scheduler bounds how long a cancelled request may take
+	}
+	return j.err
+}
+
+// errEnded is the answer to what is asked of a daemon that ends.
+var errEnded = wire.Errorf(wire.CodeServerCancelled, "shadowlsp is ending; connect again")
+
+func (p *pool) now() time.Duration { return time.Since(p.began) }
+
+// step tells the scheduler an event; at is taken under the lock, so time never
+// runs backwards.
+func (p *pool) step(event func(at time.Duration) scheduler.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stepLocked(event(p.now()))
+}
+
+func (p *pool) stepLocked(e scheduler.Event) {
+	for _, a := range p.sched.Step(e) {
+		p.performLocked(a)
+	}
+}
+
+// goLocked runs f in a goroutine of the pool.
+func (p *pool) goLocked(f func()) {
+	p.wg.Add(1)
+	go func() {
+		defer p.wg.Done()
+		f()
+	}()
+}
+
+// performLocked hands an action out.
+func (p *pool) performLocked(a scheduler.Action) {
+	switch a := a.(type) {
+	case scheduler.StartInstance:
+		l := p.learnt
+		p.goLocked(func() { p.start(a.Instance, l) })
+	case scheduler.StopInstance:
+		if inst := p.instances[a.Instance]; inst != nil {
+			p.goLocked(func() { inst.stop(errors.New("stopped by the scheduler")) })
+		}
+	case scheduler.Switch:
+		inst := p.instances[a.Instance]
+		if inst == nil {
+			return
+		}
+		p.switches++
+		p.goLocked(func() { p.show(inst, a) })
+	case scheduler.Run:
+		p.runLocked(a)
+	case scheduler.CancelRunning:
+		if j := p.jobs[a.Request]; j != nil && j.cancel != nil {
+			j.cancel()
+		}
+	case scheduler.Fail:
+		p.endLocked(a.Request, schedulerError(a.Err))
+	case scheduler.EndTurn:
+		inst := p.instances[a.Instance]
+		if inst == nil {
+			return
+		}
+		p.goLocked(func() {
+			if err := inst.idle(p.ctx); err == nil {
+				p.step(func(at time.Duration) scheduler.Event {
+					return scheduler.Drained{At: at, Instance: a.Instance, Turn: a.Turn}
+				})
+			}
+			// With an error the instance is ending, or the scheduler's limit ends it.
+		})
+	case scheduler.Release:
+		if done := p.releases[a.Branch]; done != nil {
+			delete(p.releases, a.Branch)
+			close(done)
+		}
+	case scheduler.WakeAt:
+		p.wakeLocked(a.At)
+	}
+}
+
+func (p *pool) wakeLocked(at time.Duration) {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	if p.closed {
+		return
+	}
+	p.timer = time.AfterFunc(max(at-p.now(), 0), func() {
+		p.step(func(at time.Duration) scheduler.Event { return scheduler.Tick{At: at} })
+	})
+}
+
+// runLocked starts one attempt at a job.
+func (p *pool) runLocked(a scheduler.Run) {
+	j, inst := p.jobs[a.Request], p.instances[a.Instance]
+	if j == nil || inst == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(j.ctx)
+	j.cancel = cancel
+	p.goLocked(func() {
+		defer cancel()
+		err := j.run(ctx, inst)
+		if inst.gone() && err != nil {
+			return // InstanceDown makes the scheduler run it again, or fail it
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.jobs[a.Request] != j {
+			return
+		}
+		p.endLocked(a.Request, err)
+		p.stepLocked(scheduler.Finished{At: p.now(), Instance: a.Instance, Request: a.Request})
+	})
+}
+
+// endLocked ends a job exactly once.
+func (p *pool) endLocked(id scheduler.RequestID, err error) {
+	j := p.jobs[id]
+	if j == nil {
+		return
+	}
+	delete(p.jobs, id)
+	j.err = err
+	close(j.done)
+}
+
+// start brings an instance up.
+func (p *pool) start(id scheduler.InstanceID, l learnt) {
+	began := time.Now()
+	inst, err := startInstance(p, id, l)
+	if err == nil {
+		p.mu.Lock()
+		p.instances[id] = inst
+		closed := p.closed
+		p.mu.Unlock()
+		if closed {
+			inst.stop(errEnded)
+		}
+		p.offer(inst.server.InitializeResult())
+		err = inst.server.Ready(p.ctx)
+		if err != nil {
+			inst.stop(err)
+		}
+	}
+	if err != nil {
+		p.log.Warn().Err(err).Int("instance", int(id)).Msg("instance did not start")
+		p.down(id, err)
+		return
+	}
+	p.log.Info().Int("instance", int(id)).Dur("dur", time.Since(began)).Msg("instance is ready")
+	p.step(func(at time.Duration) scheduler.Event { return scheduler.InstanceUp{At: at, Instance: id} })
+	<-inst.ended
+	p.log.Info().Err(inst.cause()).Int("instance", int(id)).Msg("instance has ended")
+	p.down(id, inst.cause())
+}
+
+// offer makes an InitializeResult known to those who wait for one.
+func (p *pool) offer(result json.RawMessage) {
+	p.resultOnce.Do(func() {
+		p.result = result
+		close(p.haveResult)
+	})
+}
+
+func (p *pool) down(id scheduler.InstanceID, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.instances, id)
+	p.stepLocked(scheduler.InstanceDown{At: p.now(), Instance: id, Reason: err.Error()})
+}
+
+// show performs a switch. Where it fails after the folder has changed, nobody
+// can vouch for the instance any more, so it is ended.
+func (p *pool) show(inst *instance, a scheduler.Switch) {
+	ctx, cancel := context.WithTimeout(p.ctx, switchLimit)
+	defer cancel()
+	if err := inst.show(ctx, p.d.branchOrNil(a.To)); err != nil {
+		inst.stop(err)
+		return
+	}
+	p.step(func(at time.Duration) scheduler.Event {
+		return scheduler.Switched{At: at, Instance: a.Instance, Turn: a.Turn}
+	})
+}
+
+// switchLimit bounds one switch; it is a little below the scheduler's own limit,
+// so that the reason names what hung.
+const switchLimit = 29 * time.Second
+
+// drop makes every instance let go of a branch, then returns.
+func (p *pool) drop(name string) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	done := p.releases[name]
+	if done == nil {
+		done = make(chan struct{})
+		p.releases[name] = done
+	}
+	p.stepLocked(scheduler.DropBranch{At: p.now(), Branch: name})
+	p.mu.Unlock()
+	select {
+	case <-done:
+	case <-p.ctx.Done():
+	}
+}
+
+// initializeResult returns what the server answers to initialize, starting an
+// instance for it where none has answered yet.
+func (p *pool) initializeResult(ctx context.Context, b *branch) (json.RawMessage, error) {
+	select {
+	case <-p.haveResult:
+		return p.result, nil
+	default:
+	}
+	asked, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, errEnded
+	}
+	p.goLocked(func() {
+		failed <- p.do(asked, b, scheduler.Interactive, func(context.Context, *instance) error { return nil })
+	})
+	p.mu.Unlock()
+	select {
+	case <-p.haveResult:
+		return p.result, nil
+	case err := <-failed:
+		select {
+		case <-p.haveResult:
+			return p.result, nil
+		default:
+		}
+		if err == nil {
+			err = errEnded
+		}
+		return nil, err
+	}
+}
+
+// learn takes newer knowledge of the editor; instances that run get its
+// settings, later ones all of it.
+func (p *pool) learn(l learnt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.learnt
+	p.learnt = l
+	if string(old.Settings) == string(l.Settings) || l.Settings == nil {
+		return
+	}
+	for _, inst := range p.instances {
+		p.goLocked(func() { inst.configure(l.Settings) })
+	}
+}
+
+// configuration answers one item of workspace/configuration.
+func (p *pool) configuration(item configItem) json.RawMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var bySection json.RawMessage
+	for _, a := range p.learnt.Answers {
+		if a.Item == item {
+			return a.Value
+		}
+		if a.Item.Section == item.Section {
+			bySection = a.Value
+		}
+	}
+	if bySection == nil {
+		return json.RawMessage("null")
+	}
+	return bySection
+}
+
+// close ends all instances and jobs.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	for id := range p.jobs {
+		p.endLocked(id, errEnded)
+	}
+	for _, inst := range p.instances {
+		p.goLocked(func() { inst.stop(errEnded) })
+	}
+	p.mu.Unlock()
+	p.cancel()
+	p.wg.Wait()
+}
+
+// schedulerError is the one table from the scheduler's kinds to LSP's codes.
+func schedulerError(err *scheduler.Error) error {
+	code := wire.CodeRequestFailed
+	switch err.Kind {
+	case scheduler.Cancelled:
+		code = wire.CodeRequestCancelled
+	case scheduler.InstanceLost, scheduler.TimedOut, scheduler.Unavailable, scheduler.SwitchRefused:
+		code = wire.CodeServerCancelled
+	}
+	return wire.Errorf(code, "%v", err)
+}

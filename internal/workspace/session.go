@@ -1,0 +1,224 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"shadowlsp/lsp/agent"
+	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/wire"
+	"shadowlsp/scheduler"
+)
+
+// session is one agent's connection to its branch.
+type session struct {
+	d        *daemon
+	branch   *branch
+	base     agent.Base
+	from     string
+	peer     agent.Peer
+	pool     *pool // the server that answers what no document decides
+	autosave bool
+	edits    bool // the client takes workspace/applyEdit
+
+	mu sync.Mutex // guards the fields below
+	// documents are those that this connection holds open, by canonical URI.
+	documents map[string]openDocument
+}
+
+type openDocument struct {
+	path    string // below the root
+	version int32
+	text    string
+	saved   bool // the layer holds text
+}
+
+// Attach implements agent.Backend.
+func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, error) {
+	p, err := d.poolFor(a.Params)
+	if err != nil {
+		return agent.Attached{}, err
+	}
+	b, err := d.attachBranch(a.Options)
+	if err != nil {
+		return agent.Attached{}, err
+	}
+	s := &session{
+		d: d, branch: b, base: a.Options.Base, from: a.Options.From, peer: a.Peer, pool: p,
+		autosave: a.Options.Autosave, documents: map[string]openDocument{},
+	}
+	var client struct {
+		Capabilities struct {
+			Workspace struct{ ApplyEdit bool }
+		}
+	}
+	_ = json.Unmarshal(a.Params, &client) // what cannot be read is not declared
+	s.edits = client.Capabilities.Workspace.ApplyEdit
+	result, err := p.initializeResult(ctx, b)
+	if err != nil {
+		d.detachBranch(b)
+		return agent.Attached{}, err
+	}
+	d.addSession(s)
+	d.cfg.Log.Info().Str("branch", b.name).Msg("agent attached")
+	return agent.Attached{Session: s, Result: result, About: agent.About{
+		Branch: b.name, Root: d.root, Base: s.base, Rev: b.revision(), Servers: []string{p.profile.Name},
+	}}, nil
+}
+
+// Detach implements agent.Session.
+func (s *session) Detach() {
+	s.mu.Lock()
+	for _, doc := range s.documents {
+		s.branch.close(s, doc.path)
+	}
+	s.documents = nil
+	s.mu.Unlock()
+	s.d.removeSession(s)
+	s.d.detachBranch(s.branch)
+	s.d.cfg.Log.Info().Str("branch", s.branch.name).Msg("agent detached")
+}
+
+// Open implements agent.Session.
+func (s *session) Open(_ context.Context, doc agent.Document) error {
+	path, err := relativeURI(s.d.root, doc.URI)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.branch.open(s, path, doc)
+	return s.takeLocked(doc, path)
+}
+
+// Change implements agent.Session.
+func (s *session) Change(_ context.Context, doc agent.Document) error {
+	path, err := relativeURI(s.d.root, doc.URI)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.branch.change(s, path, doc.Text, doc.Version)
+	return s.takeLocked(doc, path)
+}
+
+// takeLocked makes doc's text the branch's.
+func (s *session) takeLocked(doc agent.Document, path string) error {
+	open := openDocument{path: path, version: doc.Version, text: doc.Text}
+	var err error
+	if s.autosave {
+		err = s.branch.over.WriteFile(path, []byte(doc.Text), 0)
+		open.saved = err == nil
+	}
+	s.documents[doc.URI] = open
+	return err
+}
+
+// Save implements agent.Session.
+func (s *session) Save(_ context.Context, uri string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	doc, ok := s.documents[uri]
+	if !ok || doc.saved {
+		return nil
+	}
+	err := s.branch.over.WriteFile(doc.path, []byte(doc.text), 0)
+	doc.saved = err == nil
+	s.documents[uri] = doc
+	return err
+}
+
+// Close implements agent.Session.
+func (s *session) Close(_ context.Context, uri string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if doc, ok := s.documents[uri]; ok {
+		s.branch.close(s, doc.path)
+		delete(s.documents, uri)
+	}
+	return nil
+}
+
+// WatchedFiles implements agent.Session. The branch's files change through the
+// daemon, which tells the server by itself; what an agent claims adds nothing.
+func (s *session) WatchedFiles(context.Context, json.RawMessage) error { return nil }
+
+// Notification implements agent.Session. Settings are the person's: a server is
+// shared by branches, so one agent's must not reach another's answers. What is
+// left ($/setTrace and the like) would be told to whichever instance is next.
+func (s *session) Notification(_ context.Context, m wire.Message) {
+	s.d.cfg.Log.Debug().Str("branch", s.branch.name).Str("method", m.Method).Msg("notification not forwarded")
+}
+
+// Request implements agent.Session.
+func (s *session) Request(ctx context.Context, m wire.Message) agent.Pending[json.RawMessage] {
+	p := s.d.route(s.pool, m.Params)
+	return func() (json.RawMessage, error) {
+		var answer wire.Message
+		err := p.do(ctx, s.branch, scheduler.Interactive, func(ctx context.Context, inst *instance) (err error) {
+			answer, err = inst.forward(ctx, s, m)
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case answer.Error != nil:
+			return nil, wire.ParseError(answer.Error)
+		}
+		return s.ownVersions(m.Method, answer.Result), nil
+	}
+}
+
+// Diagnose implements agent.Session.
+func (s *session) Diagnose(ctx context.Context, uris []string) agent.Pending[agent.Diagnosis] {
+	return func() (agent.Diagnosis, error) { return s.diagnose(ctx, uris, scheduler.Interactive) }
+}
+
+// diagnose asks the server of each document, in a turn of the branch.
+func (s *session) diagnose(ctx context.Context, uris []string, class scheduler.Class) (agent.Diagnosis, error) {
+	byPool := map[*pool][]string{}
+	if uris == nil {
+		byPool[s.pool] = nil
+	}
+	for _, uri := range uris {
+		p := s.d.routeURI(s.pool, uri)
+		byPool[p] = append(byPool[p], uri)
+	}
+	var out agent.Diagnosis
+	for p, asked := range byPool {
+		var (
+			reports []report
+			of      state
+		)
+		err := p.do(ctx, s.branch, class, func(ctx context.Context, inst *instance) (err error) {
+			reports, of, err = inst.diagnose(ctx, asked)
+			return err
+		})
+		if err != nil {
+			return agent.Diagnosis{}, unproven(err)
+		}
+		out.Rev = of.rev
+		for _, r := range reports {
+			out.Barrier = r.barrier
+			f := agent.Report{URI: r.uri, Diagnostics: r.diagnostics, Verdict: agent.Fresh, Barrier: r.barrier}
+			if version, open := of.versions[s][docuri.Canonical(r.uri)]; open {
+				f.Version = &version
+			}
+			out.Reports = append(out.Reports, f)
+		}
+	}
+	return out, nil
+}
+
+// unproven makes an error for diagnostics whose finality was not proven.
+func unproven(err error) error {
+	verdict, reason, ok := verdictOf(err)
+	if !ok {
+		return err
+	}
+	return agent.Unproven(verdict, reason)
+}
+
+var _ agent.Session = (*session)(nil)
