@@ -38,6 +38,7 @@ type benchmark struct {
 
 var benchmarks = []benchmark{
 	{"userlane", userLane},
+	{"lints", lints},
 }
 
 func main() {
