@@ -37,7 +37,7 @@ type connection struct {
 	waiters  sync.WaitGroup
 
 	at         atomic.Pointer[place] // for log and trace; set once more by attach
-	refreshing atomic.Bool            // a refresh is posted
+	refreshing atomic.Bool           // a refresh is posted
 
 	// Set during the handshake, constant after it.
 	pulls       bool // the client pulls diagnostics

@@ -47,7 +47,7 @@ func Join(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer, o Joi
 	sent := make(chan error, 1)
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		sent <- send(conn, in, o)
+		sent <- pass(conn, in, o)
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		} else {
@@ -78,8 +78,8 @@ func Join(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer, o Joi
 	return nil
 }
 
-// send copies in to conn, with the options set in initialize.
-func send(conn io.Writer, in io.Reader, o JoinOptions) error {
+// pass copies in to conn, with the options set in initialize.
+func pass(conn io.Writer, in io.Reader, o JoinOptions) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for done := o == (JoinOptions{}); !done; {
 		message, last, err := nextForJoin(r, o)

@@ -277,9 +277,22 @@ func (c *connection) cause() error {
 	return fail("serve", KindClosed, "%w", cause)
 }
 
+// checkInvariants is switched on by tests.
+var checkInvariants bool
+
+func (c *connection) checked() error {
+	if !checkInvariants {
+		return nil
+	}
+	if err := c.docs.check(); err != nil {
+		panic(err)
+	}
+	return nil
+}
+
 // protect runs one step of the dispatcher: a panic costs that step only.
 func (c *connection) protect(r *request, step func()) {
-	err := c.try(func() error { step(); return nil })
+	err := c.try(func() error { step(); return c.checked() })
 	switch {
 	case err == nil:
 	case r != nil:
