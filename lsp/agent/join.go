@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -62,9 +63,9 @@ func Join(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer, o Joi
 	select {
 	case failed := <-sent:
 		// Writing to a daemon that has closed the connection is no error of its
-		// own, reading the agent's input is.
+		// own, and neither is the interruption; reading the agent's input is.
 		var op *net.OpError
-		if err == nil && !errors.As(failed, &op) {
+		if err == nil && !errors.As(failed, &op) && !errors.Is(failed, os.ErrDeadlineExceeded) {
 			err = failed
 		}
 	default:
