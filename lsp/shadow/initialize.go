@@ -32,8 +32,8 @@ var adjustments = []barrier.Edit{
 	{Path: at("capabilities", "textDocument", "publishDiagnostics", "versionSupport"), Value: raw("true")},
 }
 
-func at(names ...string) []string { return names }
-func raw(s string) json.RawMessage  { return json.RawMessage(s) }
+func at(names ...string) []string  { return names }
+func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
 // params returns what is sent as the params of initialize.
 func (i *Instance) params() json.RawMessage {
