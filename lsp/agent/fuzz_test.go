@@ -8,13 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"shadowlsp/lsp/wire"
 )
 
-// FuzzServe feeds arbitrary bytes to a connection: it must not panic or hang,
+// FuzzServe feeds arbitrary bytes, or arbitrary lines as frames, to a
+// connection: it must not panic or hang,
 // what it answers must be LSP, and it must end and detach. The documents'
 // invariants are checked after every message.
 func FuzzServe(f *testing.F) {
@@ -25,17 +27,21 @@ func FuzzServe(f *testing.F) {
 		}
 		return b.Bytes()
 	}
-	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
-	f.Add([]byte("Content-Length: 10\r\n\r\n{"))
-	f.Add(frame(initialize, `{`, `[]`, hover, `{"jsonrpc":"2.0","id":1,"method":"shutdown"}`, `{"jsonrpc":"2.0","method":"exit"}`))
-	f.Add(frame(initialize, didOpen("file:///a", 1, "x😀\r\ny"), didChange("file:///%61", 2, at(0, 1, 1, 9, "z")), hover, didClose("file:///a"), didClose("file:///a")))
-	f.Add(frame(initialize, didOpen("file:///a", 1, "x"), didChange("file:///a", 0, at(0, 1, 1, 9, "z")), didChange("file:///a", 3, at(5, 1, 1, 9, "z")),
-		didOpen("file:///b", 1, "0123456789012345678901234567890"), didOpen("file:///c", 1, "x"), didOpen("file:///d", 1, "x"), didChange("file:///a", 4, `{"text":""}`)))
-	f.Add(frame(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":`+pull+`,"initializationOptions":{"shadowlsp":{"token":"t","branch":"b"}}}}`,
+	lines := func(bodies ...string) []byte { return []byte(strings.Join(bodies, "\n")) }
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), false)
+	f.Add([]byte("Content-Length: 10\r\n\r\n{"), false)
+	f.Add(frame(initialize, `{`, `[]`, hover, `{"jsonrpc":"2.0","id":1,"method":"shutdown"}`, `{"jsonrpc":"2.0","method":"exit"}`), false)
+	f.Add(lines(initialize, didOpen("file:///a", 1, "x😀\r\ny"), didChange("file:///%61", 2, at(0, 1, 1, 9, "z")), hover, didClose("file:///a"), didClose("file:///a")), true)
+	f.Add(lines(initialize, didOpen("file:///a", 1, "x"), didChange("file:///a", 0, at(0, 1, 1, 9, "z")), didChange("file:///a", 3, at(5, 1, 1, 9, "z")),
+		didOpen("file:///b", 1, "0123456789012345678901234567890"), didOpen("file:///c", 1, "x"), didOpen("file:///d", 1, "x"), didChange("file:///a", 4, `{"text":""}`)), true)
+	f.Add(lines(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":`+pull+`,"initializationOptions":{"shadowlsp":{"token":"t","branch":"b"}}}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"textDocument/diagnostic","params":{"textDocument":{"uri":"file:///a"}}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"workspace/diagnostic","params":{"previousResultIds":[{"uri":"file:///a","value":"x"}],"partialResultToken":1}}`,
-		`{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}`, `{"jsonrpc":"2.0","id":1,"result":null}`, `{"jsonrpc":"2.0","id":"x","method":"shadowlsp/lint"}`))
-	f.Fuzz(func(t *testing.T, in []byte) {
+		`{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}`, `{"jsonrpc":"2.0","id":1,"result":null}`, `{"jsonrpc":"2.0","id":"x","method":"shadowlsp/lint"}`), true)
+	f.Fuzz(func(t *testing.T, in []byte, framed bool) {
+		if framed {
+			in = frame(strings.Split(string(in), "\n")...)
+		}
 		b := &fake{diagnose: func(_ context.Context, uris []string) Pending[Diagnosis] {
 			d := Diagnosis{Reports: []Report{fresh("file:///w", finding)}}
 			for _, uri := range uris {

@@ -28,15 +28,17 @@ func (g gated) request(ctx context.Context, m wire.Message) Pending[json.RawMess
 
 func TestHandOverIsOrderedAnswersAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const n = 50
 		g := gated{}
+		for i := range n {
+			g[fmt.Sprint(i)] = make(chan struct{})
+		}
 		f := &fake{request: g.request}
 		c := initialized(t, f, Config{}, pull)
 		c.send(`{"jsonrpc":"2.0","method":"textDocument/didOpen","params":{"textDocument":{"uri":"file:///a","languageId":"go","version":0,"text":""}}}`)
 		want := []string{`open file:///a v0 ""`}
 		text := ""
-		const n = 50
 		for i := range n {
-			g[fmt.Sprint(i)] = make(chan struct{})
 			c.sendf(`{"jsonrpc":"2.0","id":%d,"method":"m","params":%d}`, i, i)
 			c.sendf(`{"jsonrpc":"2.0","method":"textDocument/didChange","params":{"textDocument":{"uri":"file:///a","version":%d},"contentChanges":[{"range":{"start":{"line":0,"character":0},"end":{"line":0,"character":0}},"text":"%d"}]}}`, i+1, i)
 			text = fmt.Sprint(i) + text
