@@ -102,11 +102,39 @@ func KindOf(err error) Kind {
 	if err == nil {
 		return 0
 	}
+	if k, ok := err.(kindError); ok {
+		return Kind(k)
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Kind
 	}
 	return kindOfErrno(err)
+}
+
+// kindError is an error inside this package that has no more to say than its
+// Kind, and costs no memory. wrap turns it into an Error at the exported door.
+type kindError Kind
+
+func (k kindError) Error() string { return Kind(k).String() }
+
+// wrap makes the Error of an exported method.
+func (b *Branch) wrap(op, path string, err error) error {
+	return wrap(op, b.name, path, err)
+}
+
+func wrap(op, branch, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*Error); ok {
+		return e
+	}
+	e := &Error{Op: op, Branch: branch, Path: path, Kind: KindOf(err)}
+	if _, bare := err.(kindError); !bare {
+		e.Err = err
+	}
+	return e
 }
 
 // kindOfErrno is the one table from system errors to Kinds.
