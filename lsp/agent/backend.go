@@ -82,11 +82,13 @@ type Session interface {
 	// Open: the agent holds the document open from now on, with this text.
 	// InvalidParams says that this document can never be edited in a branch
 	// (outside the root …): requests that name it are refused, all others are
-	// unharmed. Open is tried again with each later text. Any other error says that the branch does not hold what the
-	// agent has: until it does, or the document is closed, questions about the
-	// whole workspace are refused too. Whoever can serve a document without
-	// editing it (a library's source outside the root, as it is on disk) returns
-	// nil here and an error from Change.
+	// unharmed; it is not open then, and Open is tried again with each later
+	// text. Any other error (a full disk) says that the branch does not hold
+	// what the agent has, although the document is open: later texts come by
+	// Change, and until one is taken, or the document is closed, all questions
+	// are refused. Whoever can serve a document without editing it (a library's
+	// source outside the root, as it is on disk) returns nil here and
+	// InvalidParams from Change.
 	Open(ctx context.Context, d Document) error
 	// Change: an open document has this text now. Errors as for Open; the next
 	// Change brings the whole text again.

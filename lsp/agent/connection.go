@@ -86,12 +86,10 @@ func (c *connection) log() *zerolog.Logger { return &c.at.Load().log }
 // write is the writer. An agent that cannot be written to has left: what it
 // sent before is still taken, then reading ends.
 func (c *connection) write() {
-	if err := c.outbox.run(wire.NewWriter(c.conn)); err != nil {
+	if err := c.outbox.run(c.conn); err != nil {
 		c.log().Debug().Err(err).Msg("writing to an agent failed")
 		c.outbox.close()
-		if c.ctx.Err() == nil {
-			_ = c.conn.SetReadDeadline(time.Now().Add(c.cfg.Limits.Drain))
-		}
+		_ = c.deadline(time.Now().Add(c.cfg.Limits.Drain))
 	}
 }
 

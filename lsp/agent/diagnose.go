@@ -82,7 +82,7 @@ func (r Report) unproven() *wire.Error {
 // find returns the report of a document.
 func (d Diagnosis) find(uri string) (Report, *wire.Error) {
 	for _, r := range d.Reports {
-		if r.URI == uri {
+		if canonical(r.URI) == uri {
 			return r, r.unproven()
 		}
 	}
@@ -188,6 +188,7 @@ func (d Diagnosis) workspace(known map[string]workspaceItem, previous map[string
 		items = append(items, item)
 	}
 	for _, r := range d.Reports {
+		r.URI = canonical(r.URI) // a server spells them in its own way
 		seen[r.URI] = true
 		if r.Verdict == Unsupported {
 			continue

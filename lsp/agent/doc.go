@@ -23,7 +23,8 @@
 //  5. An edit that could not be taken (malformed, over a limit, refused by the
 //     branch) is told to the agent, and questions that would be answered from
 //     the wrong text are refused until the agent sends the whole text or closes
-//     the document. Documents that are not concerned go on.
+//     the document. A document that can never be in a branch concerns only the
+//     questions that name it.
 //  6. Diagnostics are handed out under the verdict fresh only; none are
 //     published for a version that the agent has replaced.
 //  7. An agent that does not read costs [Limits.Outgoing] bytes and then its

@@ -15,7 +15,7 @@ type document struct {
 	spelled  string // the URI as the agent spells it: what it is told things under
 	serial   uint64 // one per text: the agent may use a version twice
 
-	// handed: the Session holds it open, in whatever text.
+	// handed: the Session has it open, in whatever text.
 	handed bool
 	// why is set while the branch does not hold what the agent has.
 	why error

@@ -77,7 +77,9 @@ func (c *connection) handOver(d *document) {
 		return
 	}
 	e := wireError(c.ctx, err)
-	c.docs.setWhy(d, e, e.Code != wire.CodeInvalidParams)
+	diverged := e.Code != wire.CodeInvalidParams
+	d.handed = d.handed || diverged // see Session.Open
+	c.docs.setWhy(d, e, diverged)
 	c.complain(wire.Errorf(e.Code, "%s is not in the branch as you have it: %s", d.spelled, e.Message))
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -74,21 +73,26 @@ func (f *fake) Attach(ctx context.Context, a Attach) (Attached, error) {
 
 func (f *fake) document(verb string, d Document) error {
 	f.note("%s %s v%d %q", verb, d.URI, d.Version, d.Text)
-	if f.edit != nil {
-		if err := f.edit(verb, d); err != nil {
-			return err
-		}
-	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.texts == nil {
 		f.texts = map[string]Document{}
 	}
-	if _, open := f.texts[d.URI]; open != (verb == "change") {
+	_, open := f.texts[d.URI]
+	f.texts[d.URI] = d
+	f.mu.Unlock()
+	if open != (verb == "change") {
 		panic(verb + " out of place: " + d.URI)
 	}
-	f.texts[d.URI] = d
-	return nil
+	if f.edit == nil {
+		return nil
+	}
+	err := f.edit(verb, d)
+	if err != nil && !open && wire.AsError(err).Code == wire.CodeInvalidParams {
+		f.mu.Lock()
+		delete(f.texts, d.URI)
+		f.mu.Unlock()
+	}
+	return err
 }
 
 func (f *fake) Open(_ context.Context, d Document) error   { return f.document("open", d) }
@@ -166,9 +170,7 @@ func start(t *testing.T, f Backend, cfg Config) *client {
 
 func startOn(t *testing.T, ctx context.Context, ours, theirs net.Conn, f Backend, cfg Config) *client {
 	t.Helper()
-	if os.Getenv("AGENT_TEST_LOG") != "" {
-		cfg.Log = zerolog.New(zerolog.NewTestWriter(t))
-	}
+	cfg.Log = zerolog.New(zerolog.NewTestWriter(t)) // printed when a test fails
 	c := &client{t: t, conn: ours, w: wire.NewWriter(ours), got: make(chan wire.Message, 1<<14), done: make(chan error, 1)}
 	c.end.Go(func() { c.done <- Serve(ctx, theirs, cfg, f) })
 	c.end.Go(func() {

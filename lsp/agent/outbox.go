@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"io"
 	"sync"
 
 	"shadowlsp/lsp/wire"
@@ -64,12 +65,15 @@ func (o *outbox) close() {
 }
 
 // run writes until the outbox is closed and empty, or until a write fails.
-func (o *outbox) run(w *wire.Writer) error {
+// The writer of frames lives for one batch: its buffer would otherwise be held
+// by hundreds of idle connections.
+func (o *outbox) run(to io.Writer) error {
 	for {
 		o.mu.Lock()
 		frames, closed := o.frames, o.closed
 		o.frames = nil
 		o.mu.Unlock()
+		w := wire.NewWriter(to)
 		for _, body := range frames {
 			if err := w.WriteFrame(body); err != nil {
 				return err

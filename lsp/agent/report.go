@@ -22,7 +22,7 @@ const (
 
 // Report is the final diagnostics of one document.
 type Report struct {
-	// URI is canonical.
+	// URI may be spelled as the server does.
 	URI string
 	// Version is the version, as this connection gave it, that the report is
 	// of; nil where that is not known or the document is not open in it.

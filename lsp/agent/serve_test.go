@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shadowlsp/lsp/trace"
 	"shadowlsp/lsp/wire"
 )
 
@@ -326,6 +327,9 @@ func TestPanicsCostOneMessage(t *testing.T) {
 		c.close()
 	})
 }
+
+// The dump's sink is what a connection traces to, a nil one included.
+var _ Tracer = (*trace.Sink)(nil)
 
 // tracer keeps what it is given.
 type tracer struct {
