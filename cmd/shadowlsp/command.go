@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -244,11 +245,25 @@ SERVER is needed only where no editor has ever attached and none is detected.`,
 			if err := starter.Ensure(cmd.Context(), p); err != nil {
 				return err
 			}
-			conn, err := agent.Dial(cmd.Context(), agent.Address{Network: "unix", Where: p.Agent()})
+			running, err := status(cmd.Context(), p)
 			if err != nil {
 				return err
 			}
-			return agent.Join(cmd.Context(), conn, os.Stdin, os.Stdout, agent.JoinOptions{Branch: branch})
+			join := agent.JoinOptions{Branch: branch}
+			address := agent.Address{Network: "unix", Where: running.Agent.Unix}
+			if address.Where == "" {
+				address = agent.Address{Network: "tcp", Where: running.Agent.TCP}
+				token, err := os.ReadFile(running.Agent.TokenFile)
+				if err != nil {
+					return fmt.Errorf("reading the agent port's token: %w", err)
+				}
+				join.Token = strings.TrimSpace(string(token))
+			}
+			conn, err := agent.Dial(cmd.Context(), address)
+			if err != nil {
+				return err
+			}
+			return agent.Join(cmd.Context(), conn, os.Stdin, os.Stdout, join)
 		},
 	}
 	c.Flags().StringVar(&branch, "branch", "", "the branch to work on, made where it does not exist (default: a fresh one)")
@@ -266,31 +281,34 @@ func (o *options) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := launch.Join(cmd.Context(), p, launch.Status)
-			if err != nil {
-				if launch.NotRunning(err) {
-					return fmt.Errorf("no daemon runs for %s: start your editor there, or `shadowlsp connect`", p.Root)
-				}
-				return err
+			st, err := status(cmd.Context(), p)
+			if launch.NotRunning(err) {
+				return fmt.Errorf("no daemon runs for %s: start your editor there, or `shadowlsp connect`", p.Root)
 			}
-			defer conn.Close()
-			body, err := io.ReadAll(conn)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				_, err = os.Stdout.Write(body)
-				return err
+				return st.WriteJSON(os.Stdout)
 			}
-			var s workspace.Status
-			if err := json.Unmarshal(body, &s); err != nil {
-				return fmt.Errorf("the daemon's answer is not understood (is it of another version?): %w", err)
-			}
-			return s.Print(os.Stdout)
+			return st.Print(os.Stdout)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
+}
+
+// status asks the running daemon of p.
+func status(ctx context.Context, p root.Place) (s workspace.Status, err error) {
+	conn, err := launch.Join(ctx, p, launch.Status)
+	if err != nil {
+		return s, err
+	}
+	defer conn.Close()
+	if err := json.NewDecoder(conn).Decode(&s); err != nil {
+		return s, fmt.Errorf("the daemon's answer is not understood (is it of another version?): %w", err)
+	}
+	return s, nil
 }
 
 func (o *options) stopCommand() *cobra.Command {

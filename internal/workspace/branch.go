@@ -100,15 +100,6 @@ func (b *branch) wrote(c overlay.Change) {
 	}
 }
 
-// news are paths that changed, and whether they did not exist before.
-type news map[string]bool
-
-func (n news) add(path string, created bool) {
-	if was, known := n[path]; !known || !was {
-		n[path] = created
-	}
-}
-
 // watch makes inst hear of writes from now on; unwatch ends it.
 func (b *branch) watch(inst *instance) {
 	b.mu.Lock()

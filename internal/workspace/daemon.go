@@ -318,7 +318,7 @@ func (d *daemon) control(c net.Conn) {
 	case launch.Front:
 		d.front(c)
 	case launch.Status:
-		if err := d.status().write(c); err != nil {
+		if err := d.status().WriteJSON(c); err != nil {
 			d.cfg.Log.Debug().Err(err).Msg("answering status")
 		}
 	case launch.Stop:

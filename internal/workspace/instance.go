@@ -108,16 +108,17 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	conn := stdio{fromServer, toServer}
 	undo = append(undo, func() { conn.Close() })
 
+	userNS := sandbox.NeedsUserNS()
 	inst.proc, err = sandbox.Start(ctx, sandbox.Spec{
 		Argv: p.profile.Arguments(l.Command), Env: l.Env, Dir: l.Dir, Mount: p.d.root,
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
-		UserNS: sandbox.NeedsUserNS(), Priority: p.d.priority(),
+		UserNS: userNS, Priority: p.d.priority(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { inst.proc.Kill(); inst.proc.Wait() })
-	inst.view, err = fusefs.Serve(inst.proc.Fuse, fusefs.Config{Branch: over, Base: p.d.base, Log: inst.log})
+	inst.view, err = fusefs.Serve(inst.proc.Fuse, fusefs.Config{Branch: over, Base: p.d.base, Log: inst.log, UserNS: userNS})
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +245,7 @@ func (i *instance) show(ctx context.Context, b *branch) error {
 			changed.add(path, created)
 		}
 		for _, path := range overlay.Differ(old.over, b.over) {
-			_, err := old.over.Lookup(path)
-			changed.add(path, err != nil)
+			changed.differs(path, old.over, b.over)
 		}
 		i.mu.Lock()
 		i.branch = b
@@ -308,16 +308,19 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		return shadow.SyncStats{}, err
 	}
 	target := shadow.Target{Branch: b.name, Documents: st.documents}
+	changed.below(b.over)
 	for path, created := range changed {
 		if path == "" {
 			continue
 		}
 		event := shadow.FileEvent{URI: docuri.FromPath(filepath.Join(i.p.d.root, path)), Type: shadow.FileChanged}
-		switch _, err := b.over.Lookup(path); {
+		switch n, err := b.over.Lookup(path); {
 		case overlay.KindOf(err) == overlay.NotExist || overlay.KindOf(err) == overlay.NotDir:
 			event.Type = shadow.FileDeleted
 		case err != nil:
 			return shadow.SyncStats{}, err
+		case n.IsDir() && !created:
+			continue // its entries are news of their own
 		case created:
 			event.Type = shadow.FileCreated
 		}

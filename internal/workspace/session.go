@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"sync"
 
 	"shadowlsp/lsp/agent"
@@ -84,12 +85,25 @@ func (s *session) Detach() {
 func (s *session) Open(_ context.Context, doc agent.Document) error {
 	path, err := relativeURI(s.d.root, doc.URI)
 	if err != nil {
+		if outside(doc) {
+			return nil // a library's source, to be asked about as it is on disk
+		}
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.branch.open(s, path, doc)
 	return s.takeLocked(doc, path)
+}
+
+// outside says whether doc is a file of this machine as it is on disk.
+func outside(doc agent.Document) bool {
+	path, ok := docuri.Path(doc.URI)
+	if !ok {
+		return false
+	}
+	data, err := os.ReadFile(path)
+	return err == nil && string(data) == doc.Text
 }
 
 // Change implements agent.Session.

@@ -121,7 +121,8 @@ func (b *branch) status() BranchStatus {
 	}
 }
 
-func (s Status) write(w io.Writer) error {
+// WriteJSON writes the status for programs.
+func (s Status) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(s)

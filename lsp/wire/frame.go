@@ -40,7 +40,8 @@ type Reader struct {
 
 // NewReader reads frames of at most limit bytes (of body) from r.
 func NewReader(r io.Reader, limit int) *Reader {
-	return &Reader{in: bufio.NewReaderSize(r, 64<<10), limit: limit}
+	// Larger bodies are read past the buffer; hundreds of idle connections hold one each.
+	return &Reader{in: bufio.NewReaderSize(r, 8<<10), limit: limit}
 }
 
 // ReadFrame returns the body of the next frame, which the caller owns.
@@ -104,8 +105,8 @@ func (r *Reader) readHeader() (int, error) {
 			return length, nil
 		}
 		name, value, ok := bytes.Cut(line, []byte(":"))
-		if !ok {
-			return 0, ErrNotLSP
+		if !ok || bytes.ContainsAny(name, " \t/") {
+			return 0, ErrNotLSP // "POST /a:b HTTP/1.1" is no header field
 		}
 		if !bytes.EqualFold(bytes.TrimSpace(name), []byte("Content-Length")) {
 			continue
