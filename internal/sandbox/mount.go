@@ -61,7 +61,7 @@ func mountFuse(dir string, userNS bool) (int, *Error) {
 		// In a user namespace it must not. Only one uid and one gid are known
 		// there: a file that the caller may read by a supplementary group would
 		// be refused. The view checks instead, by asking the base with the
-		// caller's own rights (fusefs.Config.Owner).
+		// caller's own rights (fusefs.Config.UserNS).
 		options += ",default_permissions,allow_other"
 	}
 	if err := unix.Mount(Source, dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {

@@ -1,0 +1,75 @@
+// Package fusefs answers: how does a branch look to a program, and when does it
+// see a change?
+//
+// # Model
+//
+// A [View] serves one FUSE mount and shows one branch at a time; the mount
+// itself is made elsewhere, in the namespace of the programs that look at it.
+// What the kernel calls an inode is a node here: one content version of one
+// path. A name that shows other content gets another node, with the same
+// st_ino, so a switch changes which node a name resolves to, and what is open
+// or mapped keeps what it had. A node is written in place only by those who see
+// the same file: the descriptors of its own branch.
+//
+// The kernel may keep names, attributes and pages for an hour, and is told when
+// they change:
+//
+//	the view's own writes       the kernel knows, it asked for them
+//	others' changes of the      by the overlay's subscription, when the change
+//	branch (agents, other       is made; [View.Settled] waits until the kernel
+//	views)                      has taken it
+//	changes of the base         by a watch on each directory that was looked
+//	                            into; [Base.Sync] waits likewise
+//	another branch              [View.Switch], which returns when all is told
+//
+// A directory that cannot be watched gets no time-outs: slower, never stale.
+//
+// Handles and nodes: what a file is opened for in a branch stays that branch's.
+// A file of the base that is open for writing is copied at the first write, not
+// at the open. If a node is open in one branch and is to be written in another,
+// the opener is sent to look the name up again (ESTALE, which the kernel handles
+// by itself) and gets a node of its own.
+//
+// # Invariants
+//
+//   - No node id is given twice, and none to another path's content.
+//   - A node answers a look-up only if what the kernel has cached for it is
+//     right: it was seen under the present branch, or has not changed since.
+//   - State is changed first and the kernel told after; it is told by one
+//     goroutine, which holds no lock of ours meanwhile, and never by one that
+//     answers it. The kernel holds a directory's lock during a look-up and a
+//     page's during a read, and takes the same for a notification: the answer
+//     computed before a change is therefore in the kernel's caches before the
+//     notification empties them.
+//   - Nothing here touches a path inside a view: the base is read relative to a
+//     descriptor, by a process that does not see the mount.
+//   - That a name does not exist is kept for a second at most.
+//   - A directory is watched before it is looked at.
+//
+// # What is not promised
+//
+// A file of the base that is written in place while a program in a view has it
+// open shows the new bytes there, as it does outside. A write through mmap
+// outside is noticed when its descriptor is closed, and a write through another
+// hard link not at all unless that link's directory is watched too. Listings
+// are a snapshot from the time the directory was opened or rewound.
+//
+// # Absent on purpose
+//
+// Namespaces and mounting (internal/sandbox), layers (overlay), file locks (the
+// kernel's own: they hold between the processes of one mount and do not reach
+// the person's folder), cached listings and readdirplus (wrong, or slower), the
+// write-back cache (other views would not see what is written).
+//
+// # Locks and goroutines
+//
+//	View.switching   one Switch or Close at a time
+//	View.moving      shared: an operation that resolves paths; exclusive: a
+//	                 rename, or the moment of a switch
+//	openFile.mu      one per node; held while its file is read, copied, opened
+//	overlay's own
+//	Base.mu, watcher.mu, View.mu, teller.mu, table.mu   innermost, each alone
+//
+// A View owns two goroutines (go-fuse's readers, and the teller that notifies)
+// and a Base one (the reader of events); Close waits for them.
+package fusefs

@@ -1,0 +1,414 @@
+package fusefs
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"shadowlsp/overlay"
+)
+
+// teller tells the kernel what it must no longer believe.
+//
+// The kernel takes locks for it that it also holds while it waits for an answer
+// of ours: of a directory during a look-up in it, of a page during a read. So
+// it is done by one goroutine, which holds no lock of ours meanwhile, and never
+// by one that answers the kernel. For the same reason an answer that was
+// computed before a change reaches the kernel before the notification of that
+// change is carried out, if the notification was queued after the change was
+// made: whoever queues, changes first.
+type teller struct {
+	view *View
+	done chan struct{} // closed when the goroutine has ended
+	wake chan struct{} // capacity 1
+
+	mu sync.Mutex // guards the fields below
+	// queue is in order; a news that is in it already is not queued again, so it
+	// is bounded by the names that exist.
+	queue   []job
+	pending map[news]struct{}
+	closed  bool
+}
+
+// news is something that may have changed.
+type news struct {
+	what what
+	// path in the branch, or the base directory and name in it.
+	path, name string
+	op         overlay.Op
+}
+
+type what uint8
+
+const (
+	ofBranch  what = iota + 1 // path, by op
+	ofBase                    // name in path
+	ofBaseNew                 // name in path, which is another object now
+	ofBaseDir                 // the directory path itself
+	ofAll                     // anything
+)
+
+// job is a news, or else a function to call in its turn.
+type job struct {
+	news news
+	call func()
+}
+
+func newTeller(v *View) *teller {
+	t := &teller{view: v, done: make(chan struct{}), wake: make(chan struct{}, 1), pending: map[news]struct{}{}}
+	go t.run()
+	return t
+}
+
+// add queues a news. It never blocks.
+func (t *teller) add(n news) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, there := t.pending[n]; there || t.closed {
+		return
+	}
+	t.pending[n] = struct{}{}
+	t.pushLocked(job{news: n})
+}
+
+// call queues a function; false after close.
+func (t *teller) call(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.pushLocked(job{call: f})
+	return true
+}
+
+func (t *teller) pushLocked(j job) {
+	t.queue = append(t.queue, j)
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// settled returns when all that was queued before it is done.
+func (t *teller) settled(ctx context.Context) error {
+	reached := make(chan struct{})
+	if !t.call(func() { close(reached) }) {
+		return &Error{Op: "settle", Kind: Closed}
+	}
+	select {
+	case <-reached:
+		return nil
+	case <-t.done:
+		return &Error{Op: "settle", Kind: Closed}
+	case <-ctx.Done():
+		return &Error{Op: "settle", Kind: Unavailable, Err: context.Cause(ctx)}
+	}
+}
+
+// close ends the goroutine and waits for it. What is queued is dropped.
+func (t *teller) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.queue = nil
+	t.pushLocked(job{})
+	t.mu.Unlock()
+	<-t.done
+}
+
+func (t *teller) run() {
+	defer close(t.done)
+	for range t.wake {
+		for {
+			t.mu.Lock()
+			if t.closed {
+				t.mu.Unlock()
+				return
+			}
+			if len(t.queue) == 0 {
+				t.queue = nil
+				t.mu.Unlock()
+				break
+			}
+			j := t.queue[0]
+			t.queue = t.queue[1:]
+			// From here on the same news is new again.
+			delete(t.pending, j.news)
+			t.mu.Unlock()
+			if j.call != nil {
+				j.call()
+			} else {
+				t.tell(j.news)
+			}
+		}
+	}
+}
+
+func (t *teller) tell(n news) {
+	switch n.what {
+	case ofBranch:
+		t.view.tellBranch(n.path, n.op)
+	case ofBase, ofBaseNew:
+		t.view.tellBase(n.path, n.name, n.what == ofBaseNew)
+	case ofBaseDir:
+		for _, dir := range t.view.table.lowerDirs(n.path) {
+			t.view.attrs(dir)
+		}
+	case ofAll:
+		t.view.tellAll()
+	}
+}
+
+// branchChanged is the subscription to the branch shown.
+func (v *View) branchChanged(c overlay.Change) {
+	if c.Origin == any(v) {
+		return // the kernel knows: it asked for it
+	}
+	v.tell.add(news{what: ofBranch, path: c.Path, op: c.Op})
+}
+
+// baseChanged is called by the base's reader.
+func (v *View) baseChanged(dir, name string, named bool) {
+	n := news{what: ofBase, path: dir, name: name}
+	if named {
+		n.what = ofBaseNew
+	}
+	v.tell.add(n)
+}
+
+func (v *View) baseDirChanged(dir string) { v.tell.add(news{what: ofBaseDir, path: dir}) }
+
+func (v *View) baseLost() { v.tell.add(news{what: ofAll}) }
+
+// tellBranch tells of a change of the branch that is shown, made by others.
+func (v *View) tellBranch(path string, op overlay.Op) {
+	if path == "" {
+		v.attrs(v.table.root)
+		return
+	}
+	dir, name := splitPath(path)
+	for _, parent := range v.table.at(dir) {
+		switch op {
+		case overlay.OpWrite, overlay.OpAttr:
+			v.inPlace(parent, name, path, op == overlay.OpWrite)
+		default:
+			v.name(parent, name, path)
+			v.attrs(parent)
+		}
+	}
+}
+
+// inPlace tells of new bytes or attributes of the same version.
+func (v *View) inPlace(parent *node, name, path string, bytes bool) {
+	v.moving.RLock()
+	on, err := v.branch.Lookup(path)
+	v.moving.RUnlock()
+	if err != nil {
+		v.name(parent, name, path)
+		return
+	}
+	n := v.table.named(parent, name, on.Version)
+	if n == nil {
+		v.name(parent, name, path)
+		return
+	}
+	v.table.mu.Lock()
+	n.stamp, n.epoch = on.Stamp, v.table.epoch
+	v.table.mu.Unlock()
+	if n.dir {
+		v.attrs(n)
+	} else {
+		v.content(n) // a change of attributes may be one of the size
+	}
+}
+
+// name tells that a name may mean something else.
+func (v *View) name(parent *node, name, path string) {
+	known := v.table.children(parent, name)
+	var dirs []*node
+	for _, n := range known {
+		if n.dir {
+			dirs = append(dirs, n)
+		}
+	}
+	if len(dirs) > 0 {
+		v.moving.RLock()
+		on, err := v.branch.Lookup(path)
+		v.moving.RUnlock()
+		for _, n := range dirs {
+			if err != nil || !v.table.stays(n, on.Version) {
+				v.below(n)
+			} else if len(known) == 1 {
+				// The same directory: dropping it would drop all that the
+				// kernel knows below.
+				v.attrs(n)
+				return
+			}
+		}
+	}
+	v.entryGone(parent, name)
+}
+
+// below tells that every name below a directory may mean something else: it is
+// another directory now, but whoever stands in the old one still has it.
+func (v *View) below(dir *node) {
+	for _, c := range v.table.allBelow(dir) {
+		v.entryGone(c.parent, c.name)
+	}
+}
+
+// tellBase tells of a change of the base.
+func (v *View) tellBase(dir, name string, named bool) {
+	for _, parent := range v.table.lowerDirs(dir) {
+		for _, n := range v.table.children(parent, name) {
+			switch {
+			case n.dir && named:
+				// It may come back with the same inode number and be another
+				// directory. (A directory that only layers hold is looked up
+				// anew and gets another node; nothing else is lost.)
+				v.table.retire(n)
+				v.below(n)
+			case n.dir:
+				v.attrs(n)
+			default:
+				// Whoever has it open reads the file that is there: as outside.
+				v.content(n)
+			}
+		}
+		if named || !v.onlyDirs(parent, name) {
+			v.entryGone(parent, name)
+		}
+		if named {
+			v.attrs(parent)
+		}
+	}
+}
+
+// onlyDirs says that a name is known, as a directory and nothing else.
+func (v *View) onlyDirs(parent *node, name string) bool {
+	known := v.table.children(parent, name)
+	for _, n := range known {
+		if !n.dir {
+			return false
+		}
+	}
+	return len(known) > 0
+}
+
+// tellAll tells that nothing is certain.
+func (v *View) tellAll() {
+	for _, c := range v.table.allBelow(v.table.root) {
+		for _, n := range v.table.children(c.parent, c.name) {
+			if n.dir {
+				v.attrs(n)
+			} else {
+				v.content(n)
+			}
+		}
+		v.entryGone(c.parent, c.name)
+	}
+	v.attrs(v.table.root)
+	// Names that the kernel knows not to exist are not in the table; it forgets
+	// them by itself.
+	wait := time.NewTimer(cachedAbsence)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-v.served:
+	}
+}
+
+// entryGone makes the kernel look a name up again.
+func (v *View) entryGone(parent *node, name string) {
+	v.told(v.server.EntryNotify(parent.id, name))
+}
+
+// attrs makes the kernel ask for attributes again.
+func (v *View) attrs(n *node) { v.told(v.server.InodeNotify(n.id, -1, 0)) }
+
+// content makes the kernel ask for attributes and bytes again.
+func (v *View) content(n *node) { v.told(v.server.InodeNotify(n.id, 0, 0)) }
+
+// told looks at how the kernel took it. That it does not know what we name is
+// the usual case.
+func (v *View) told(st fuse.Status) {
+	switch st {
+	case fuse.OK, fuse.ENOENT:
+	case fuse.Status(unix.ENOTDIR): // a directory's node that nobody holds as one
+	case fuse.ENODEV, fuse.Status(unix.ENOTCONN), fuse.EBADF, fuse.EPERM: // the mount has ended
+	default:
+		v.log.Error().Str("err", st.String()).Msg("the kernel did not take an invalidation")
+	}
+}
+
+func splitPath(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", path
+	}
+	return path[:i], path[i+1:]
+}
+
+// at finds the directories that the kernel knows, or knew, at a path.
+func (t *table) at(path string) []*node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := []*node{t.root}
+	for path != "" && len(found) > 0 {
+		name, rest, _ := strings.Cut(path, "/")
+		path = rest
+		var next []*node
+		for _, d := range found {
+			for _, n := range d.names[name] {
+				if n.dir {
+					next = append(next, n)
+				}
+			}
+		}
+		found = next
+	}
+	return found
+}
+
+// stays says whether the kernel has n under its name and is right to.
+func (t *table) stays(n *node, version uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return n.version == version && n.shown
+}
+
+// children are the nodes known under a name.
+func (t *table) children(parent *node, name string) []*node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return parent.names[name] // replaced, never changed
+}
+
+// lowerDirs are the directories through which a directory of the base shows.
+func (t *table) lowerDirs(base string) []*node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byDir[base]
+}
+
+// allBelow lists every name known below a directory, parents first.
+func (t *table) allBelow(dir *node) []link {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []link
+	for queue := []*node{dir}; len(queue) > 0; queue = queue[1:] {
+		for name, nodes := range queue[0].names {
+			all = append(all, link{queue[0], name})
+			for _, n := range nodes {
+				if n.dir {
+					queue = append(queue, n)
+				}
+			}
+		}
+	}
+	return all
+}
