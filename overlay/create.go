@@ -322,8 +322,16 @@ func (b *Branch) Link(oldPath, newPath string, by Origin) (n Node, err error) {
 		if err := checkPath(oldPath); err != nil {
 			return err
 		}
+		var h hit
+		old, err := b.resolve(oldPath, &h)
+		if err != nil {
+			return err
+		}
 		if err := b.mustBeAbsent(newPath); err != nil {
 			return err
+		}
+		if old.IsDir() {
+			return kindError(Permission) // what link(2) says
 		}
 		if err := b.store.room(entryCost); err != nil {
 			return err

@@ -224,11 +224,11 @@ func (b *Branch) readDir(path string) ([]DirEntry, error) {
 	defer c.leave()
 	var h hit
 	c.walk(0, path, &h)
-	return b.store.list(&h)
+	return b.list(c, path, &h)
 }
 
-// list merges the directory that h found. The top's mutex is held.
-func (s *Store) list(h *hit) ([]DirEntry, error) {
+// list merges the directory at path, which h found. The top's mutex is held.
+func (b *Branch) list(c *chain, path string, h *hit) ([]DirEntry, error) {
 	if h.file != nil || h.notDir {
 		return nil, kindError(NotDir)
 	}
@@ -238,7 +238,7 @@ func (s *Store) list(h *hit) ([]DirEntry, error) {
 	var out []DirEntry
 	if h.inBase {
 		var err error
-		if out, err = s.base.list(h.low, nil); err != nil {
+		if out, err = b.store.base.list(h.low, nil); err != nil {
 			if len(h.dirs) == 0 {
 				return nil, h.baseError(err)
 			}
@@ -248,18 +248,20 @@ func (s *Store) list(h *hit) ([]DirEntry, error) {
 		}
 	}
 	if len(h.dirs) > 0 {
-		out = mergeDirs(h.dirs, out)
+		var err error
+		if out, err = b.mergeDirs(c, path, h, out); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(out, func(a, b DirEntry) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
 // mergeDirs puts the entries of layers (topmost first) over those of the base.
-func mergeDirs(dirs []*entry, base []DirEntry) []DirEntry {
-	inBase := make(map[string]DirEntry, 8)
+func (b *Branch) mergeDirs(ch *chain, path string, h *hit, base []DirEntry) ([]DirEntry, error) {
 	// covered says that a layer above index i has its say about the name.
 	covered := func(i int, name string) bool {
-		for _, d := range dirs[:i] {
+		for _, d := range h.dirs[:i] {
 			if c := d.dir.children[name]; c != nil && c.kind != markEntry {
 				return true
 			}
@@ -268,13 +270,11 @@ func mergeDirs(dirs []*entry, base []DirEntry) []DirEntry {
 	}
 	kept := base[:0]
 	for _, e := range base {
-		if covered(len(dirs), e.Name) {
-			inBase[e.Name] = e
-			continue
+		if !covered(len(h.dirs), e.Name) {
+			kept = append(kept, e)
 		}
-		kept = append(kept, e)
 	}
-	for i, d := range dirs {
+	for i, d := range h.dirs {
 		for name, c := range d.dir.children {
 			if c.kind == markEntry || c.kind == whiteEntry || covered(i, name) {
 				continue
@@ -283,36 +283,16 @@ func mergeDirs(dirs []*entry, base []DirEntry) []DirEntry {
 				kept = append(kept, DirEntry{Name: name, Mode: c.file.mode, Ino: c.file.ino})
 				continue
 			}
-			ino := bottomIno(dirs[i:], name)
-			if e, ok := inBase[name]; ok && ino == 0 {
-				ino = e.Ino
-			} else if ino == 0 {
-				ino = c.dir.ino
+			var sub hit
+			ch.walk(0, join(path, name), &sub)
+			n, err := b.nodeOf(path, &sub) // which number it has is decided by what it merges with
+			if err != nil {
+				return nil, err
 			}
-			kept = append(kept, DirEntry{Name: name, Mode: unix.S_IFDIR, Ino: ino})
+			kept = append(kept, DirEntry{Name: name, Mode: unix.S_IFDIR, Ino: n.Attr.Ino})
 		}
 	}
-	return kept
-}
-
-// bottomIno is the number of the subdirectory name of dirs, whose topmost entry
-// is in dirs[0]; 0: that of the base, if the base has it.
-func bottomIno(dirs []*entry, name string) uint64 {
-	var last *entry
-	for _, d := range dirs {
-		c := d.dir.children[name]
-		if c == nil || c.kind == markEntry {
-			continue
-		}
-		if c.kind != dirEntry {
-			return last.dir.ino
-		}
-		last = c
-		if c.dir.opaque || c.dir.redirect != "" {
-			return c.dir.ino // a moved directory's own number is set when it moves
-		}
-	}
-	return 0
+	return kept, nil
 }
 
 // ReadFile is the whole content of a regular file.

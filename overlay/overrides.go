@@ -94,7 +94,7 @@ func (w *walker) names(path string, merges bool) ([]string, error) {
 	}
 	if !merges {
 		// All of it is new, and hides all of the base's.
-		shown, err := w.b.store.list(&h)
+		shown, err := w.b.list(w.c, path, &h)
 		if err != nil {
 			return nil, err
 		}

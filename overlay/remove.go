@@ -48,7 +48,7 @@ func (b *Branch) mustBeEmpty(path string) error {
 	if !n.IsDir() {
 		return kindError(NotDir)
 	}
-	entries, err := b.store.list(&h)
+	entries, err := b.readDir(path)
 	if err != nil {
 		return err
 	}
