@@ -74,9 +74,6 @@ func (c *courier) run() {
 		c.drain()
 	}
 	for i, t := range c.tapes {
-		if rest, ok := t.finished(); ok && rest > 0 {
-			c.framer[i].missing(rest)
-		}
 		c.framer[i].end()
 		if n := t.dropped.Load(); n > 0 {
 			c.log.Warn().Uint64("bytes", n).Bool("toServer", i == 0).Msg("copies were dropped")
@@ -89,14 +86,18 @@ func (c *courier) drain() {
 	for {
 		i, r, ok := oldest(c.tapes)
 		if !ok {
-			return
+			break
 		}
-		if r.data == nil {
+		if r.gap > 0 {
 			c.framer[i].missing(r.gap)
-		} else {
-			c.framer[i].feed(r.data)
 		}
+		c.framer[i].feed(r.data)
 		c.tapes[i].advance(r)
+	}
+	for i, t := range c.tapes {
+		if gap := t.dry(); gap > 0 {
+			c.framer[i].missing(gap)
+		}
 	}
 }
 

@@ -47,13 +47,16 @@ func (o *outbox) putFrame(f frame) (initialize []byte) {
 // putGap queues a gap.
 func (o *outbox) putGap(toServer bool, n uint64) {
 	o.mu.Lock()
-	if last := len(o.items) - 1; last >= 0 && o.items[last].body == nil && o.items[last].toServer == toServer {
-		o.items[last].gap += n
-	} else {
-		o.putLocked(item{frame: frame{toServer: toServer}, gap: n})
+	defer o.signal()
+	defer o.mu.Unlock()
+	// Gaps without a frame between them are one per direction.
+	for at := len(o.items) - 1; at >= 0 && o.items[at].body == nil; at-- {
+		if o.items[at].toServer == toServer {
+			o.items[at].gap += n
+			return
+		}
 	}
-	o.mu.Unlock()
-	o.signal()
+	o.putLocked(item{frame: frame{toServer: toServer}, gap: n})
 }
 
 func (o *outbox) putLocked(i item) {

@@ -23,8 +23,6 @@ type pump struct {
 // run copies until the end of from (nil) or until one side fails (an error that
 // names which). It may be called once.
 func (p *pump) run() error {
-	defer p.nudge()
-	defer p.tape.end()
 	buf := make([]byte, chunk)
 	for {
 		n, err := p.from.Read(buf)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,6 +25,9 @@ const (
 	// comes back from a read needs a free one: with two for courier, sender,
 	// trace and garbage collector a message could wait for milliseconds.
 	processors = 8
+	// memoryLimit is where the garbage collector becomes thorough: a burst of
+	// the largest messages must not double what they take.
+	memoryLimit = 96 << 20
 )
 
 // Config is what a front needs to know.
@@ -81,6 +85,7 @@ func Run(cfg Config, stdin, stdout, stderr *os.File) (exitCode int) {
 	if runtime.GOMAXPROCS(0) < processors {
 		runtime.GOMAXPROCS(processors)
 	}
+	debug.SetMemoryLimit(memoryLimit)
 	ctx, cancel := context.WithCancel(context.Background())
 	go c.run()
 	go newSender(cfg, c).run(ctx)

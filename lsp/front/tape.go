@@ -9,12 +9,11 @@ const (
 	// blockSize is what a tape takes from and gives back to the allocator.
 	blockSize = 64 << 10
 	// maxTape bounds the bytes of one direction that the courier has not looked
-	// at yet: one of the largest messages seen, and as much again.
-	maxTape = 16 << 20
-	// recordHeader stands before each piece: its number, and its length or the
-	// length of the gap before the next piece with the top bit set.
-	recordHeader = 16
-	gapBit       = 1 << 63
+	// at yet: one of the largest messages seen, and half of it again.
+	maxTape = 12 << 20
+	// recordHeader stands before each piece: its number, how many bytes had been
+	// dropped by then, and its length.
+	recordHeader = 24
 )
 
 // tape carries copies of one direction from a pump to the courier. It is a queue
@@ -28,19 +27,16 @@ type tape struct {
 	number *atomic.Uint64 // shared by both directions, so that their order is known
 	limit  int64          // blocks
 
-	// owned by the producer
-	tail *block
-	gap  uint64 // bytes dropped since the last record
+	tail *block // owned by the producer
 
 	// owned by the consumer
-	head *block
-	read int64 // bytes of head that were consumed
+	head   *block
+	read   int64  // bytes of head that were consumed
+	missed uint64 // of the dropped bytes, how many were returned as gaps
 
 	inUse   atomic.Int64 // blocks reachable from head
 	spare   atomic.Pointer[block]
-	dropped atomic.Uint64 // bytes, for the log
-	ended   atomic.Bool   // the producer will add nothing more
-	rest    atomic.Uint64 // the gap at the end, set before ended
+	dropped atomic.Uint64 // bytes, in all; written by the producer
 	off     atomic.Bool   // the consumer is gone: nothing is copied any more
 }
 
@@ -50,11 +46,11 @@ type block struct {
 	next    atomic.Pointer[block]
 }
 
-// record is one piece of a chunk, or a gap.
+// record is one piece of a chunk.
 type record struct {
 	number uint64
-	data   []byte // nil for a gap; valid until the next advance
-	gap    uint64
+	gap    uint64 // bytes that are missing before it
+	data   []byte // valid until advance
 }
 
 func newTape(number *atomic.Uint64, limit int) *tape {
@@ -71,33 +67,22 @@ func (t *tape) put(p []byte) {
 	}
 	// Whole chunks or nothing: half a chunk would only make half a frame.
 	const room = blockSize - recordHeader
-	need := int64((len(p)+2*recordHeader)/room + 1)
+	need := int64(len(p)/room + 2)
 	if t.inUse.Load()+need > t.limit {
-		t.gap += uint64(len(p))
 		t.dropped.Add(uint64(len(p)))
 		return
 	}
-	if t.gap > 0 {
-		t.write(nil, t.gap|gapBit)
-		t.gap = 0
-	}
 	for len(p) > 0 {
 		n := min(len(p), t.space())
-		t.write(p[:n], uint64(n))
+		t.write(p[:n])
 		p = p[n:]
 	}
-}
-
-// end says that put is not called again.
-func (t *tape) end() {
-	t.rest.Store(t.gap)
-	t.ended.Store(true)
 }
 
 // space returns how many bytes a record can hold now, making a new block where
 // the old one is as good as full.
 func (t *tape) space() int {
-	const least = 512 // not worth a record of its own
+	const least = 512 // less is not worth a record of its own
 	used := int(t.tail.written.Load())
 	if left := blockSize - used - recordHeader; left >= least {
 		return left
@@ -112,12 +97,14 @@ func (t *tape) space() int {
 	return blockSize - recordHeader
 }
 
-func (t *tape) write(p []byte, length uint64) {
-	t.space()
+// write publishes one record, for which there is space.
+func (t *tape) write(p []byte) {
 	at := int(t.tail.written.Load())
-	binary.LittleEndian.PutUint64(t.tail.data[at:], t.number.Add(1))
-	binary.LittleEndian.PutUint64(t.tail.data[at+8:], length)
-	copy(t.tail.data[at+recordHeader:], p)
+	head := t.tail.data[at:]
+	binary.LittleEndian.PutUint64(head, t.number.Add(1))
+	binary.LittleEndian.PutUint64(head[8:], t.dropped.Load())
+	binary.LittleEndian.PutUint64(head[16:], uint64(len(p)))
+	copy(head[recordHeader:], p)
 	t.tail.written.Store(int64(at + recordHeader + len(p)))
 }
 
@@ -139,27 +126,28 @@ func (t *tape) peek() (record, bool) {
 		t.inUse.Add(-1)
 	}
 	at := t.head.data[t.read:]
-	r := record{number: binary.LittleEndian.Uint64(at)}
-	length := binary.LittleEndian.Uint64(at[8:])
-	if length&gapBit != 0 {
-		r.gap = length &^ gapBit
-	} else {
-		r.data = at[recordHeader : recordHeader+length]
-	}
-	return r, true
+	length := binary.LittleEndian.Uint64(at[16:])
+	return record{
+		number: binary.LittleEndian.Uint64(at),
+		gap:    binary.LittleEndian.Uint64(at[8:]) - t.missed,
+		data:   at[recordHeader : recordHeader+length],
+	}, true
 }
 
 // advance consumes the record that peek returned.
-func (t *tape) advance(r record) { t.read += recordHeader + int64(len(r.data)) }
+func (t *tape) advance(r record) {
+	t.missed += r.gap
+	t.read += recordHeader + int64(len(r.data))
+}
 
-// finished says that everything was consumed and nothing will come, and how many
-// bytes were dropped at the very end.
-func (t *tape) finished() (rest uint64, ok bool) {
-	if !t.ended.Load() {
-		return 0, false
-	}
+// dry returns how many bytes are missing behind everything that was consumed. It
+// returns 0 as long as there is a record: the gap may stand behind that.
+func (t *tape) dry() uint64 {
+	dropped := t.dropped.Load() // first: what was put before is seen by peek
 	if _, more := t.peek(); more {
-		return 0, false
+		return 0
 	}
-	return t.rest.Load(), true
+	gap := dropped - t.missed
+	t.missed = dropped
+	return gap
 }
