@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/front"
 	"shadowlsp/lsp/text"
 	"shadowlsp/lsp/wire"
@@ -147,7 +148,7 @@ func (e *editor) documentLocked(m wire.Message) {
 	default:
 		return
 	}
-	uri := canonicalURI(p.TextDocument.URI)
+	uri := docuri.Canonical(p.TextDocument.URI)
 	switch m.Method {
 	case "textDocument/didOpen":
 		d := p.TextDocument
@@ -185,7 +186,7 @@ func (e *editor) unsaved(read func(path string) ([]byte, error)) (texts map[stri
 	defer e.mu.Unlock()
 	texts, complete = map[string]string{}, e.documentsOK
 	for uri, d := range e.documents {
-		path, ok := filePath(uri)
+		path, ok := docuri.Path(uri)
 		if !ok {
 			continue
 		}

@@ -130,7 +130,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	unsubscribe := over.Subscribe(inst.scratch.wrote)
 	p.d.addInstance(inst)
 	inst.server, err = shadow.Start(ctx, shadow.Config{
-		Conn: conn, Initialize: p.d.initializeParams(l), Root: p.d.root, Profile: p.profile,
+		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Profile: p.profile,
 		Client: client{inst}, Trace: p.d.trace, Name: inst.name, Log: inst.log,
 	})
 	if err != nil {
@@ -313,16 +313,16 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		if path == "" {
 			continue
 		}
-		event := shadow.FileEvent{URI: docuri.FromPath(filepath.Join(i.p.d.root, path)), Type: shadow.FileChanged}
+		event := shadow.FileEvent{URI: docuri.FromPath(filepath.Join(i.p.d.root, path)), Type: shadow.Changed}
 		switch n, err := b.over.Lookup(path); {
 		case overlay.KindOf(err) == overlay.NotExist || overlay.KindOf(err) == overlay.NotDir:
-			event.Type = shadow.FileDeleted
+			event.Type = shadow.Deleted
 		case err != nil:
 			return shadow.SyncStats{}, err
 		case n.IsDir() && !created:
 			continue // its entries are news of their own
 		case created:
-			event.Type = shadow.FileCreated
+			event.Type = shadow.Created
 		}
 		target.Files = append(target.Files, event)
 	}
