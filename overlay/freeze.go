@@ -74,14 +74,9 @@ func (b *Branch) carryAll(top *layer, next *chain) error {
 		if err := next.layers[0].makeIf(len(done) > 0); err != nil {
 			return err
 		}
-		top.mu.Lock()
-		if len(b.openFiles(top, done)) > 0 { // opened meanwhile
-			top.mu.Unlock()
-			continue
+		if again, err := b.carry(top, next, done); !again {
+			return err
 		}
-		err := b.carry(top, next, done)
-		top.mu.Unlock()
-		return err
 	}
 }
 
@@ -133,8 +128,13 @@ func (b *Branch) copyOpen(top *layer, f *file) (*carried, error) {
 	return c, nil
 }
 
-// carry does the renames and the index. Needs the old top's mutex.
-func (b *Branch) carry(top *layer, next *chain, done map[*file]*carried) error {
+// carry does the renames and the index; again: a file was opened meanwhile.
+func (b *Branch) carry(top *layer, next *chain, done map[*file]*carried) (again bool, err error) {
+	top.mu.Lock()
+	defer top.mu.Unlock()
+	if len(b.openFiles(top, done)) > 0 {
+		return true, nil
+	}
 	to := next.layers[0]
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -146,11 +146,11 @@ func (b *Branch) carry(top *layer, next *chain, done map[*file]*carried) error {
 		delete(done, f)
 	}
 	if failed != nil && !to.used {
-		return failed
+		return false, failed
 	}
 	top.frozen = true
 	b.chain.Store(next)
-	return failed
+	return false, failed
 }
 
 func (b *Branch) carryFile(top, to *layer, f *file, c *carried) error {

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -79,6 +80,9 @@ func runModel(t *testing.T, seed uint64, steps int) {
 		if i%50 == 49 {
 			m.compareAll()
 		}
+		if i%250 == 249 {
+			m.comparePatches()
+		}
 	}
 	m.compareAll()
 }
@@ -101,6 +105,12 @@ func (m *model) path() string {
 }
 
 func (m *model) data() []byte {
+	if m.r.IntN(8) == 0 {
+		return []byte(fmt.Sprintf("binary\x00%d", m.r.IntN(1000)))
+	}
+	if m.r.IntN(8) == 0 {
+		return []byte("no newline at the end")
+	}
 	return []byte(strings.Repeat(fmt.Sprintf("%d\n", m.r.IntN(8)), m.r.IntN(5)))
 }
 
@@ -543,6 +553,49 @@ func (m *model) compareAll() {
 	if m.t.Failed() {
 		m.t.Fatal("differs")
 	}
+}
+
+// comparePatches applies each branch's patch to a copy of the base with git.
+func (m *model) comparePatches() {
+	// What git knows: files with their executable bit, symlinks, no directories.
+	known := func(dir string) (out []string) {
+		for _, l := range m.showPlain(dir) {
+			var path, data string
+			var mode uint32
+			fmt.Sscanf(l, "%q %o", &path, &mode)
+			if _, data, _ = strings.Cut(l, fmt.Sprintf(" %o ", mode)); !isDir(mode) {
+				out = append(out, fmt.Sprintf("%q %s %s", path, gitMode(mode), data))
+			}
+		}
+		return out
+	}
+	for name, dir := range m.plain {
+		b, err := m.store.Branch(name)
+		m.must(err)
+		var patch bytes.Buffer
+		_, err = b.Diff(&patch, DiffOptions{})
+		m.must(err)
+		to := m.copyTree(m.opts.Base)
+		if out, err := gitApply(to, patch.Bytes()); err != nil {
+			m.t.Fatalf("%s: git apply: %v: %s\n%s", name, err, out, patch.Bytes())
+		}
+		if got, want := known(to), known(dir); !slices.Equal(got, want) {
+			m.t.Errorf("%s: the patch gives\n%q\nwant\n%q\npatch:\n%s", name, got, want, patch.Bytes())
+		}
+		m.must(os.RemoveAll(to))
+	}
+}
+
+// gitApply applies a patch to a directory that is no repository.
+func gitApply(dir string, patch []byte) ([]byte, error) {
+	if len(patch) == 0 {
+		return nil, nil
+	}
+	cmd := exec.Command("git", "apply", "-p1", "-")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	cmd.Stdin = bytes.NewReader(patch)
+	return cmd.CombinedOutput()
 }
 
 // compareOverrides checks that what is not listed is the base's.

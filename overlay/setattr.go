@@ -74,18 +74,16 @@ func (b *Branch) setAttr(path string, n Node, c AttrChange, by Origin) (Node, er
 	if err != nil {
 		return n, err
 	}
-	top := b.top()
-	top.mu.Lock()
-	err = b.setFileAttr(top, f, c, by)
-	top.mu.Unlock()
-	if err != nil {
+	if err := b.setFileAttr(b.top(), f, c, by); err != nil {
 		return n, err
 	}
 	return b.nodeAt(path)
 }
 
-// setFileAttr changes the real file. Needs l's mutex.
+// setFileAttr changes the real file.
 func (b *Branch) setFileAttr(l *layer, f *file, c AttrChange, by Origin) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	at, err := f.reach(l)
 	if err != nil {
 		return err
