@@ -37,13 +37,14 @@ func mixed() []habit {
 	}
 }
 
-// insatiable is 1,000 branches that always want more, in four ways.
+// insatiable is 1,000 branches that always want more, in four ways. The last
+// has checks that run on after its turns.
 func insatiable() []habit {
 	return []habit{
 		{name: "one", agents: 250, rounds: 1, width: 1, gap: ms, run: 20 * ms, drain: 2 * ms},
 		{name: "many", agents: 250, rounds: 1, width: 8, gap: ms, run: 40 * ms, drain: 2 * ms},
 		{name: "long", agents: 250, rounds: 1, width: 1, gap: ms, run: 300 * ms, drain: 20 * ms},
-		{name: "background", agents: 250, rounds: 1, width: 4, gap: ms, run: 5 * ms, background: 10, drain: 2 * ms},
+		{name: "background", agents: 250, rounds: 1, width: 4, gap: ms, run: 5 * ms, background: 10, drain: 100 * ms},
 	}
 }
 
