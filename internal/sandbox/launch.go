@@ -15,6 +15,10 @@ import (
 func (in *initProcess) launch() (pid int, failed *Error) {
 	spec := in.spec
 	prioritise(spec.Priority)
+	// Until somebody asks, the kernel takes uid 0 for the owner of a FUSE root.
+	// In a user namespace there is no uid 0, and nothing may be made in a
+	// directory of an unknown owner.
+	unix.Stat(spec.Mount, &unix.Stat_t{})
 	path, failed := lookUp(spec.Argv[0], spec.Dir, spec.Env)
 	if failed != nil {
 		return 0, failed

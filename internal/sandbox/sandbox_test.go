@@ -15,9 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"shadowlsp/fusefs"
 	"shadowlsp/integration/need"
+	"shadowlsp/overlay"
 )
 
 // ordinaryUID is what tests become to be an ordinary user: an id that owns
@@ -104,8 +107,6 @@ func room(t *testing.T) string {
 	return dir
 }
 
-// shell is a Spec for a script that does not look into the mount, which nobody
-// serves in these tests.
 func shell(t *testing.T, script string, args ...string) Spec {
 	return Spec{
 		Argv:   append([]string{"/bin/sh", "-c", script, "sh"}, args...),
@@ -116,16 +117,41 @@ func shell(t *testing.T, script string, args ...string) Spec {
 	}
 }
 
+// serve shows an empty branch of the base at root on p's mount.
+func serve(p *Process, root, state string) (stop func(), err error) {
+	store, _, err := overlay.Open(overlay.Options{Base: root, State: state})
+	if err != nil {
+		return nil, err
+	}
+	branch, err := store.Create("main", overlay.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	base, err := fusefs.NewBase(root, zerolog.Nop())
+	if err != nil {
+		return nil, err
+	}
+	view, err := fusefs.Serve(p.Fuse, fusefs.Config{Branch: branch, Base: base, UserNS: NeedsUserNS()})
+	if err != nil {
+		return nil, err
+	}
+	return func() { view.Close(); base.Close(); store.Close() }, nil
+}
+
 func start(t *testing.T, spec Spec) *Process {
 	t.Helper()
 	p, err := Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop, err := serve(p, spec.Mount, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		p.Kill()
 		p.Wait()
-		p.Fuse.Close()
+		stop()
 	})
 	return p
 }
@@ -399,7 +425,9 @@ func TestNothingSurvives(t *testing.T) {
 }
 
 func TestRights(t *testing.T) {
-	out, status := run(t, shell(t, `
+	spec := shell(t, "")
+	spec.Argv = []string{"/bin/sh", "-c", `
+		cat "$1/file" >/dev/null || echo no view
 		umount "$1" 2>/dev/null && echo unmounted
 		umount -l "$1" 2>/dev/null && echo lazily unmounted
 		mount -t tmpfs none "$1" 2>/dev/null && echo mounted over
@@ -407,11 +435,12 @@ func TestRights(t *testing.T) {
 		grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs):' /proc/self/status
 		kill -TERM 1 2>/dev/null || true
 		kill -KILL 1 2>/dev/null || true
-		echo alive`, "/dev"))
+		cat "$1/file" >/dev/null && echo viewed`, "sh", spec.Mount}
+	out, status := run(t, spec)
 	if status.Code != 0 && status.Signal != syscall.SIGTERM {
 		t.Error(status)
 	}
-	if strings.Contains(out, "mounted") {
+	if strings.Contains(out, "no view") || strings.Contains(out, "mounted") {
 		t.Errorf("could unmount or mount:\n%s", out)
 	}
 	want := "0000000000000000"
@@ -503,9 +532,6 @@ func TestMountIsInside(t *testing.T) {
 	} else if !strings.Contains(string(text), " "+spec.Mount+" ") {
 		t.Errorf("no mount inside:\n%s", text)
 	}
-	if flags, err := unix.FcntlInt(p.Fuse.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-		t.Errorf("the descriptor is inherited by children: %v, %v", flags, err)
-	}
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -521,6 +547,19 @@ func TestMountIsInside(t *testing.T) {
 	}
 }
 
+func TestDescriptorIsNotInherited(t *testing.T) {
+	p, err := Start(t.Context(), shell(t, "exit 0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Fuse.Close()
+	if flags, err := unix.FcntlInt(p.Fuse.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("the descriptor is inherited by children: %v, %v", flags, err)
+	}
+	p.Kill()
+	p.Wait()
+}
+
 // daemonRole runs a test binary as a daemon that starts a program and hangs.
 const daemonRole = "sandbox-test-daemon"
 
@@ -532,6 +571,9 @@ func daemonMain() {
 		Mount: os.Args[2], UserNS: NeedsUserNS(),
 		Stdin: os.Stdin, Stdout: os.Stdout,
 	})
+	if err == nil {
+		_, err = serve(p, os.Args[2], os.Args[3])
+	}
 	if err == nil {
 		err = p.Exec()
 	}
@@ -550,7 +592,7 @@ func TestKillNineOfTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	cmd := exec.Command("/proc/self/exe", daemonRole, dir)
+	cmd := exec.Command("/proc/self/exe", daemonRole, dir, t.TempDir())
 	cmd.Stdout, cmd.Stderr = w, os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -579,13 +621,20 @@ func TestProbe(t *testing.T) {
 func TestNoGoroutineIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
-		p, err := Start(t.Context(), shell(t, "exit 0"))
+		spec := shell(t, "exit 0")
+		p, err := Start(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Exec()
+		stop, err := serve(p, spec.Mount, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Exec(); err != nil {
+			t.Error(err)
+		}
 		p.Wait()
-		p.Fuse.Close()
+		stop()
 	}
 	deadline := time.Now().Add(5 * time.Second)
 	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {

@@ -3,7 +3,6 @@ package workspace
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"shadowlsp/lsp/agent"
@@ -175,25 +174,6 @@ func (d *daemon) release(b *branch) {
 		d.cfg.Log.Warn().Err(err).Str("branch", b.name).Msg("dropping a branch")
 	}
 }
-
-// dropBranch drops a branch on request: refused while other sessions hold it.
-func (d *daemon) dropBranch(b *branch) error {
-	d.mu.Lock()
-	b.mu.Lock()
-	others := b.sessions - 1
-	if others <= 0 {
-		b.keep = false
-	}
-	b.mu.Unlock()
-	d.mu.Unlock()
-	if others > 0 {
-		return wire.Errorf(wire.CodeRequestFailed, "branch %q is in use by %d other connections: end them first", b.name, others)
-	}
-	return b.over.Keep(false)
-}
-
-// isScratch says whether a branch's name is one of ours, not an agent's.
-func isScratch(name string) bool { return strings.HasPrefix(name, scratchPrefix) }
 
 // uriPath is where a path of a branch is on disk, for people and URIs.
 func (d *daemon) uriPath(rel string) string { return filepath.Join(d.root, rel) }

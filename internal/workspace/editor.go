@@ -201,18 +201,6 @@ func (e *editor) unsaved(read func(path string) ([]byte, error)) (texts map[stri
 	return texts, complete
 }
 
-// configuration answers workspace/configuration for one item as the editor did:
-// for the same scope and section, else for the section in any scope.
-func (e *editor) configuration(item configItem) (json.RawMessage, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if v, ok := e.answers[item]; ok {
-		return v, true
-	}
-	v, ok := e.answers[configItem{Section: item.Section}]
-	return v, ok
-}
-
 // learnt is what is known of a server for the start of a shadow of it, and what
 // is kept in the state directory for the time without an editor. The
 // environment is not kept: it may hold secrets.

@@ -39,7 +39,6 @@ type pool struct {
 	instances map[scheduler.InstanceID]*instance
 	learnt    learnt
 	releases  map[string]chan struct{} // branches being dropped, until released
-	turns     uint64
 	switches  uint64
 
 	// result is the InitializeResult of the newest instance; closed once there is
@@ -57,7 +56,6 @@ type job struct {
 
 	done   chan struct{} // closed when err is set
 	err    error
-	ended  bool
 	cancel context.CancelFunc // of the attempt that runs, nil while none does
 }
 
