@@ -245,6 +245,11 @@ SERVER is needed only where no editor has ever attached and none is detected.`,
 			if err := starter.Ensure(cmd.Context(), p); err != nil {
 				return err
 			}
+			if len(server) > 0 {
+				if err := nameServer(cmd.Context(), p, server); err != nil {
+					return err
+				}
+			}
 			running, err := status(cmd.Context(), p)
 			if err != nil {
 				return err
@@ -296,6 +301,25 @@ func (o *options) statusCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
+}
+
+// nameServer tells the running daemon of p which server agents want.
+func nameServer(ctx context.Context, p root.Place, server []string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	conn, err := launch.Join(ctx, p, launch.Server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	named := map[string]any{"command": server, "dir": dir, "env": os.Environ()}
+	if err := json.NewEncoder(conn).Encode(named); err != nil {
+		return fmt.Errorf("naming the server: %w", err)
+	}
+	_, err = io.Copy(io.Discard, conn)
+	return err
 }
 
 // status asks the running daemon of p.

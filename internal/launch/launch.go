@@ -43,6 +43,9 @@ const (
 	Front Kind = 'F'
 	// Status: the daemon answers with one JSON document and closes.
 	Status Kind = 'S'
+	// Server: one JSON document {"command", "dir", "env"} names the server for
+	// agents where no editor has; the daemon closes when it has taken it.
+	Server Kind = 'V'
 	// Stop: the daemon ends in good order and closes.
 	Stop Kind = 'Q'
 )

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -64,6 +66,7 @@ type daemon struct {
 	instances map[*instance]bool
 	pools     map[string]*pool
 	servers   knowledge
+	named     *learnt // the server that was named for agents, if any
 	nextAgent int
 	idle      *time.Timer
 	ending    bool
@@ -115,6 +118,9 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 		cfg: cfg, root: cfg.Place.Root, began: time.Now(),
 		branches: map[string]*branch{}, sessions: map[*session]bool{}, editors: map[*editor]bool{},
 		instances: map[*instance]bool{}, pools: map[string]*pool{},
+	}
+	if len(cfg.Server) > 0 {
+		d.named = &learnt{Command: cfg.Server}
 	}
 	defer func() {
 		if err != nil {
@@ -321,12 +327,24 @@ func (d *daemon) control(c net.Conn) {
 		if err := d.status().WriteJSON(c); err != nil {
 			d.cfg.Log.Debug().Err(err).Msg("answering status")
 		}
+	case launch.Server:
+		var l learnt
+		if err := json.NewDecoder(io.LimitReader(c, maxServerNamed)).Decode(&l); err != nil || len(l.Command) == 0 {
+			d.cfg.Log.Warn().Err(err).Msg("the server that was named is not understood")
+			return
+		}
+		d.mu.Lock()
+		d.named = &l
+		d.mu.Unlock()
 	case launch.Stop:
 		d.cfg.Log.Info().Msg("told to stop")
 		d.stop()
 		<-d.ctx.Done()
 	}
 }
+
+// maxServerNamed bounds the message that names a server, in bytes.
+const maxServerNamed = 1 << 20
 
 // controlTimeout bounds how long a connection may keep us waiting for its kind.
 const controlTimeout = 10 * time.Second

@@ -207,7 +207,7 @@ func (e *editor) unsaved(read func(path string) ([]byte, error)) (texts map[stri
 type learnt struct {
 	Command    []string        `json:"command"`
 	Dir        string          `json:"dir"`
-	Env        []string        `json:"-"`
+	Env        []string        `json:"env,omitempty"`
 	Initialize json.RawMessage `json:"initialize,omitempty"`
 	Settings   json.RawMessage `json:"settings,omitempty"`
 	Answers    []learntAnswer  `json:"answers,omitempty"`

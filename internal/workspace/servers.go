@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -60,7 +61,11 @@ func (k *knowledge) put(l learnt) (news bool, err error) {
 		}
 	}
 	k.servers = kept
-	data, err := json.MarshalIndent(kept, "", "\t")
+	file := slices.Clone(kept)
+	for n := range file {
+		file[n].Env = nil // it may hold secrets
+	}
+	data, err := json.MarshalIndent(file, "", "\t")
 	if err == nil {
 		temp := k.file + ".new"
 		if err = os.WriteFile(temp, data, 0o600); err == nil {
@@ -111,12 +116,15 @@ func (d *daemon) learnFrom(e *editor) {
 }
 
 // poolFor returns the pool of the server that an agent is to be given: the one
-// that the person's editor used last, else the one that the daemon was started
-// with, else one that is found. params are the agent's initialize params.
+// that the person's editor runs, else the one that was named for agents, else the
+// one that an editor ran last, else one that is found. params are the agent's initialize params.
 func (d *daemon) poolFor(params json.RawMessage) (*pool, error) {
 	l, known := d.servers.newest()
-	if len(d.cfg.Server) > 0 && (!known || serverKey(l.Command) != serverKey(d.cfg.Server) && !d.attached(l)) {
-		l, known = learnt{Command: d.cfg.Server}, true
+	d.mu.Lock()
+	named := d.named
+	d.mu.Unlock()
+	if named != nil && (!known || serverKey(l.Command) != serverKey(named.Command) && !d.attached(l)) {
+		l, known = *named, true
 	}
 	if !known {
 		command, err := d.detect()
