@@ -17,11 +17,6 @@ import (
 	"shadowlsp/overlay"
 )
 
-// serverRole runs this binary as a daemon with a view: see kill_test.go.
-const serverRole = "fusefs-test-server"
-
-func serverMain([]string) {}
-
 // fingerprint is everything of a tree that a person could notice: names, modes,
 // sizes, bytes, link targets and times (but for access times).
 func fingerprint(t testing.TB, root string) string {
