@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
 )
@@ -46,7 +47,8 @@ func TestMain(m *testing.M) {
 
 func environ(set ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FRONT_TEST_") })
-	return append(env, set...)
+	// The race detector waits for a second at each exit.
+	return append(append(env, "GORACE=atexit_sleep_ms=0"), set...)
 }
 
 func frontMain() int {
@@ -396,4 +398,11 @@ func accept(t testing.TB, l net.Listener, h Handler) net.Conn {
 
 func message(body string) []byte {
 	return fmt.Appendf(nil, "Content-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+func ioctl(fd uintptr, request uint, n *uint32) error {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, uintptr(request), uintptr(unsafe.Pointer(n))); errno != 0 {
+		return errno
+	}
+	return nil
 }
