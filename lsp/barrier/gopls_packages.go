@@ -31,6 +31,9 @@ type goPackages struct {
 	// asked for; stale says that loaded has to be asked for again.
 	lost  map[string]bool
 	stale bool
+	// shifted: something happened since the last full load that decides about
+	// packages, not only about their types.
+	shifted bool
 	// header is the number of the first line behind the imports of each open
 	// document: what stands before decides about packages.
 	header map[string]uint32
@@ -59,11 +62,13 @@ func (p *goPackages) observe(m wire.Message) {
 		for _, c := range params.Changes {
 			if c.Type == 3 {
 				p.lose(c.URI)
+				p.forget(c.URI)
 			}
 		}
 		for _, c := range params.Changes {
 			if c.Type != 3 {
 				p.touch(c.URI)
+				p.shifted = true // its imports may be others
 			}
 		}
 	case "textDocument/didOpen", "textDocument/didChange", "textDocument/didClose":
@@ -87,16 +92,20 @@ func (p *goPackages) observe(m wire.Message) {
 		switch m.Method {
 		case "textDocument/didOpen":
 			p.header[docuri.Canonical(uri)] = headerLines(params.TextDocument.Text)
+			p.shifted = true // its imports may be others than on the disk
 		case "textDocument/didClose":
+			// What is on the disk counts from now on, if anything is there.
 			delete(p.header, docuri.Canonical(uri))
+			p.touch(uri)
 			p.lose(uri)
 			return
 		default:
 			for _, c := range params.ContentChanges {
 				if c.Range == nil || c.Range.Start.Line <= p.header[docuri.Canonical(uri)] {
 					p.header[docuri.Canonical(uri)] = math.MaxUint32 // until settled
+					p.touch(uri)
 					p.lose(uri)
-					break
+					return
 				}
 			}
 		}
@@ -109,7 +118,13 @@ func (p *goPackages) observe(m wire.Message) {
 // reset forgets what is loaded: the views may be others now.
 func (p *goPackages) reset() {
 	clear(p.loaded)
-	p.stale = true
+	p.stale, p.shifted = true, true
+}
+
+// reloaded notes that everything is loaded anew.
+func (p *goPackages) reloaded() {
+	clear(p.touched)
+	p.stale, p.shifted = true, false
 }
 
 // lose notes that a folder may have no package any more.
@@ -118,12 +133,15 @@ func (p *goPackages) lose(uri string) {
 	if !ok {
 		return
 	}
-	delete(p.touched[folder], docuri.Canonical(uri))
-	if p.lost[folder] {
-		// Lost, perhaps, before something that came back in between.
-		delete(p.loaded, folder)
-	}
+	p.shifted = true
 	p.lost[folder], p.stale = true, true
+}
+
+// forget notes that a file is gone.
+func (p *goPackages) forget(uri string) {
+	if folder, ok := p.folder(uri); ok {
+		delete(p.touched[folder], docuri.Canonical(uri))
+	}
 }
 
 // touch notes that a file was modified.
@@ -133,6 +151,7 @@ func (p *goPackages) touch(uri string) {
 		return
 	}
 	if p.lost[folder] {
+		// Its last package may have gone before this file came.
 		delete(p.loaded, folder)
 	}
 	if p.touched[folder] == nil {

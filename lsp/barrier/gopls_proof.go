@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"shadowlsp/lsp/wire"
@@ -62,6 +63,9 @@ const maxFlushes = 3
 //     by the modification that brings it: see goPackages. Final has such files
 //     loaded by the command gopls.list_imports and then names them in one more
 //     didChangeWatchedFiles, which diagnoses their views again.
+//   - Packages that are broken (errors of go list, missing imports) leave traces
+//     of the way that led to them. Then Final has everything loaded anew, if
+//     anything that decides about packages was modified: see reload.
 //   - Without open documents nothing tells of a load that failed and has left no
 //     package. Then Final opens an empty document of its own for a moment.
 //   - Warnings such as "diagnostics failed" are only logged, from a queue of
@@ -88,6 +92,7 @@ type goplsBarrier struct {
 	refused    string // what gopls said about folders that it cannot load
 	notes      []string
 	packages   *goPackages
+	broken     bool   // when Final last succeeded, some package was broken
 	probed     uint64 // modified, when Final last looked for a silent failure
 }
 
@@ -265,11 +270,20 @@ func (g *goplsBarrier) Final(ctx context.Context, _ []string) (Result, error) {
 }
 
 func (g *goplsBarrier) final(ctx context.Context) (Result, error) {
-	if err := g.loadNew(ctx); err != nil {
+	renew := g.loadNew
+	if g.wantsReload() {
+		renew = g.reload
+	}
+	if err := renew(ctx); err != nil {
 		return Result{}, err
 	}
 	if err := g.settle(ctx); err != nil {
 		return Result{}, err
+	}
+	if g.wantsReload() {
+		if err := errors.Join(g.reload(ctx), g.settle(ctx)); err != nil {
+			return Result{}, err
+		}
 	}
 	if err := g.listPackages(ctx); err != nil {
 		return Result{}, err
@@ -290,6 +304,36 @@ func (g *goplsBarrier) final(ctx context.Context) (Result, error) {
 		r.Notes = append(r.Notes, load)
 	}
 	return r, nil
+}
+
+// wantsReload says whether what gopls knows of packages may depend on how it
+// came to know it. That is so where packages are broken: which file bears an
+// error of go list, and whether it is noticed that another import has mended it,
+// depends on what was loaded in which order. A fresh gopls has loaded all at
+// once.
+func (g *goplsBarrier) wantsReload() bool {
+	var shifted, broken bool
+	g.watch.view(func() { shifted, broken = g.packages.shifted, g.broken })
+	if !shifted {
+		return false
+	}
+	return broken || g.anyBroken()
+}
+
+// reload has gopls load and diagnose everything anew. A change of a file of this
+// name does that in every view, whether or not there is such a file
+// (internal/cache/snapshot.go, clone: "vendor/modules.txt").
+func (g *goplsBarrier) reload(ctx context.Context) error {
+	folders := g.host.Folders()
+	if len(folders) == 0 {
+		return g.loadNew(ctx)
+	}
+	uri := strings.TrimRight(folders[0], "/") + "/vendor/modules.txt"
+	err := g.nudge(ctx, []any{map[string]any{"uri": uri, "type": 2}})
+	if err == nil {
+		g.watch.update(func() { g.packages.reloaded() })
+	}
+	return err
 }
 
 // loadNew has gopls load the packages of files that it cannot have loaded, and
@@ -378,8 +422,11 @@ func (g *goplsBarrier) settle(ctx context.Context) error {
 			return err
 		}
 		if clean {
-			documents := g.host.Documents()
-			g.watch.update(func() { g.packages.settled(documents) })
+			documents, broken := g.host.Documents(), g.anyBroken()
+			g.watch.update(func() {
+				g.packages.settled(documents)
+				g.broken = broken
+			})
 			return nil
 		}
 		if err := g.nudge(ctx, []any{}); err != nil {
@@ -437,17 +484,28 @@ func roundTrip(ctx context.Context, h Host) error {
 // anyError says whether any document has a diagnostic that a person would see
 // as an error or a warning: then a failed load is not silent.
 func (g *goplsBarrier) anyError() bool {
+	return g.any(func(d goplsDiagnostic) bool { return d.Severity <= 2 })
+}
+
+// anyBroken says whether any document has an error about packages or imports.
+func (g *goplsBarrier) anyBroken() bool {
+	return g.any(func(d goplsDiagnostic) bool {
+		return d.Source == "go list" || strings.HasPrefix(d.Message, "could not import")
+	})
+}
+
+// goplsDiagnostic is what has to be known of a diagnostic.
+type goplsDiagnostic struct {
+	Severity int    `json:"severity"`
+	Source   string `json:"source"`
+	Message  string `json:"message"`
+}
+
+func (g *goplsBarrier) any(is func(goplsDiagnostic) bool) bool {
 	for _, p := range g.host.Table() {
-		var list []struct {
-			Severity int `json:"severity"`
-		}
-		if json.Unmarshal(p.Diagnostics, &list) != nil {
-			continue
-		}
-		for _, d := range list {
-			if d.Severity <= 2 {
-				return true
-			}
+		var list []goplsDiagnostic
+		if len(p.Diagnostics) > len("[]") && json.Unmarshal(p.Diagnostics, &list) == nil && slices.ContainsFunc(list, is) {
+			return true
 		}
 	}
 	return false

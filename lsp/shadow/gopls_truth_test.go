@@ -87,7 +87,7 @@ func TestGoplsNewPackage(t *testing.T) {
 	m.expect(m.lint(), cannotUse)
 	m.docs["p/p.go"] = "//go:build ignore\n\n" + wrong
 	m.put("p/p.go", m.docs["p/p.go"])
-	m.expect(m.lint(), "No packages found")
+	m.expect(m.lint(), "No packages found", cannotUse[:len("p/p.go:")])
 	m.docs["p/p.go"] = wrong
 	m.put("p/p.go", wrong)
 	m.expect(m.lint(), cannotUse)

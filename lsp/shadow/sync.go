@@ -35,8 +35,8 @@ type SyncStats struct {
 }
 
 // Sync brings the server to exactly t: it tells it of the files that changed on
-// disk, closes, opens and changes documents by the smallest edits, and saves,
-// in this order. What is so already gets no message. It returns when all that
+// disk, opens and changes documents by the smallest edits, closes those that are
+// not wanted, and saves, in this order. What is so already gets no message. It returns when all that
 // is queued, behind Ready.
 //
 // After an error the documents are in a state between: a Sync again goes on from
@@ -57,14 +57,16 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 	if err := s.tellFiles(t.Files); err != nil {
 		return stats, err
 	}
-	if err := s.closeOthers(wanted); err != nil {
-		return stats, err
-	}
 	// In the order given: the caller may know which file matters to which.
 	for _, d := range t.Documents {
 		if err := s.openOrChange(d); err != nil {
 			return stats, err
 		}
+	}
+	// Closing comes last: servers drop a project when its last document is
+	// closed, and would load it anew for the first one that is opened.
+	if err := s.closeOthers(wanted); err != nil {
+		return stats, err
 	}
 	for _, uri := range t.Saved {
 		if err := s.save(uri); err != nil {
@@ -156,11 +158,10 @@ func (s syncing) tellFiles(files []FileEvent) error {
 	})
 }
 
-// closeOthers closes what is not wanted, or wanted in another language.
+// closeOthers closes what is not wanted.
 func (s syncing) closeOthers(wanted map[string]Document) error {
 	for _, d := range s.documents() {
-		w, ok := wanted[docuri.Canonical(d.URI)]
-		if ok && w.LanguageID == d.LanguageID {
+		if _, ok := wanted[docuri.Canonical(d.URI)]; ok {
 			continue
 		}
 		if err := s.close(d); err != nil {
@@ -189,9 +190,9 @@ func (s syncing) openOrChange(d Document) error {
 	switch {
 	case !open:
 		return s.open(d)
-	case old.Text == d.Text:
+	case old.LanguageID == d.LanguageID && old.Text == d.Text:
 		return nil
-	case s.caps.change == syncNone:
+	case old.LanguageID != d.LanguageID || s.caps.change == syncNone:
 		if err := s.close(old); err != nil {
 			return err
 		}
