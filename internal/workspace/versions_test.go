@@ -6,7 +6,7 @@ import (
 )
 
 func TestWorkspaceEditsNameTheAgentsVersions(t *testing.T) {
-	s := &session{documents: map[string]openDocument{"file:///w/a@b.go": {version: 7}}}
+	s := &session{documents: map[string]openDocument{"file:///w/a%40b.go": {version: 7}}}
 	for _, tc := range []struct{ method, in, want string }{
 		{"textDocument/rename",
 			`{"documentChanges":[{"textDocument":{"version":31,"uri":"file:///w/a%40b.go"},"edits":[{"newText":"\"textDocument\":{\"uri\":1}"}]},{"textDocument":{"uri":"file:///w/c.go","version": 5},"edits":[]}]}`,
