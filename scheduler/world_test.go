@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -405,4 +406,60 @@ func FuzzStep(f *testing.F) {
 			w.report(t, err)
 		}
 	})
+}
+
+// TestDroppedBranchesLeaveNothing: neither do requests that have ended.
+func TestDroppedBranchesLeaveNothing(t *testing.T) {
+	w := newWorld(Config{Min: 2, Max: 2}, rand.New(rand.NewPCG(1, 3)).IntN)
+	for i := range 400 {
+		name := fmt.Sprintf("b%d", i)
+		for range 3 {
+			w.nextID++
+			w.requests[w.nextID] = &wRequest{id: w.nextID, branch: name}
+			w.alive = append(w.alive, w.nextID)
+			if err := w.step(Submit{w.now, w.nextID, name, Interactive}); err != nil {
+				w.report(t, err)
+			}
+		}
+		if i%2 == 0 {
+			w.dropping[name] = true
+			if err := w.step(DropBranch{w.now, name}); err != nil {
+				w.report(t, err)
+			}
+		}
+	}
+	if err := w.settle(); err != nil {
+		w.report(t, err)
+	}
+	for i := 1; i < 400; i += 2 {
+		name := fmt.Sprintf("b%d", i)
+		w.dropping[name] = true
+		if err := w.step(DropBranch{w.now, name}); err != nil {
+			w.report(t, err)
+		}
+	}
+	if err := w.settle(); err != nil {
+		w.report(t, err)
+	}
+	if s := w.s; len(s.branches)+len(s.requests)+len(s.waiting) != 0 {
+		t.Errorf("left: %d branches, %d requests, %d waiting", len(s.branches), len(s.requests), len(s.waiting))
+	}
+}
+
+func BenchmarkIdleBranches(b *testing.B) {
+	for b.Loop() {
+		w := newWorld(Config{}, func(int) int { return 0 })
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		const n = 1000
+		for i := range n {
+			w.s.Step(Submit{0, RequestID(i), fmt.Sprintf("branch-%d", i), Interactive})
+			w.s.Step(Cancel{0, RequestID(i)})
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/branch")
+		runtime.KeepAlive(w)
+	}
 }
