@@ -41,7 +41,7 @@ func Example() {
 				// timer.Reset(a.At - time.Since(start)); here the end comes first,
 				// or the time of the wait for "feature" to ask again.
 				if a.At < time.Second {
-					events = append(events, scheduler.Tick{At: a.At})
+					events = append(events, scheduler.Tick(a))
 				}
 			}
 		}
