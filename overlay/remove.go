@@ -77,10 +77,7 @@ func (b *Branch) remove(path string, by Origin) error {
 	if old != nil {
 		white = top.temp()
 	}
-	if hide {
-		if err := b.store.room(entryCost); err != nil {
-			return err
-		}
+	if hide { // never refused for want of room: it is how room is made
 		if err := b.makeWhite(white, parent); err != nil {
 			return err
 		}

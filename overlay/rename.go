@@ -171,11 +171,6 @@ func (m *move) rename() error {
 	if err != nil {
 		return err
 	}
-	if hide {
-		if err := b.store.room(entryCost); err != nil {
-			return err
-		}
-	}
 	old := parent.dir.children[toName]
 	if old != nil && old.kind == dirEntry {
 		if err := b.hollow(m.to, old); err != nil {
