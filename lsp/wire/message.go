@@ -93,7 +93,7 @@ func parseLenient(body []byte) (Message, error) {
 		end := int(d.InputOffset())
 		span := body[end-len(value) : end]
 		if bytes.Equal(span, []byte("null")) && key != "result" {
-			continue // a null error, id or params is an absent one
+			span = nil // a null error, id or params is an absent one, and undoes an earlier one
 		}
 		switch key {
 		case "id":
