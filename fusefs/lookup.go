@@ -83,11 +83,15 @@ func (v *View) Forget(id, count uint64) { v.table.forget(id, count) }
 // current resolves where n is, and checks that n is still what is there. v.moving
 // is held.
 func (v *View) current(n *node) (string, overlay.Node, fuse.Status) {
+	return v.currentIn(v.branch, n)
+}
+
+func (v *View) currentIn(branch *overlay.Branch, n *node) (string, overlay.Node, fuse.Status) {
 	path, ok := v.table.path(n)
 	if !ok {
 		return "", overlay.Node{}, fuse.ENOENT
 	}
-	on, err := v.branch.Lookup(path)
+	on, err := branch.Lookup(path)
 	if err != nil {
 		if k := overlay.KindOf(err); k == overlay.NotExist || k == overlay.NotDir {
 			// The kernel still had the name: make it ask again.
@@ -129,31 +133,28 @@ func (v *View) orphanAttr(n *node, out *fuse.AttrOut) fuse.Status {
 	f := &n.open
 	f.mu.RLock()
 	defer f.mu.RUnlock()
+	_, named := v.table.path(n)
 	on := f.on
 	if f.writer != nil {
 		on = f.writer.Node()
 	}
-	if f.reader == nil && f.writer == nil && n.typ == unix.S_IFREG {
-		if a, err := on.Stat(); err == nil {
-			v.fillAttr(&out.Attr, &a, on)
-			return fuse.OK
-		}
-		return fuse.Status(unix.ESTALE)
-	}
-	if n.typ != unix.S_IFREG {
-		return fuse.Status(unix.ESTALE)
-	}
 	a := on.Attr
-	var st unix.Stat_t
-	fd := f.fd()
-	if err := unix.Fstat(fd, &st); err != nil {
-		return status(err)
+	switch {
+	case f.reader != nil || f.writer != nil:
+		var st unix.Stat_t
+		if err := unix.Fstat(f.fd(), &st); err != nil {
+			return status(err)
+		}
+		a.Size, a.Blocks = st.Size, st.Blocks
+		a.Mtime = overlay.Time{Sec: st.Mtim.Sec, Nsec: uint32(st.Mtim.Nsec)}
+		a.Ctime = overlay.Time{Sec: st.Ctim.Sec, Nsec: uint32(st.Ctim.Nsec)}
+		a.Mode = a.Mode&typeMask | st.Mode&permMask
+	case n.typ == unix.S_IFREG || named:
+		// Nobody has it open, or the kernel came by the name: it looks that up
+		// again.
+		return fuse.Status(unix.ESTALE)
 	}
-	a.Size, a.Blocks = st.Size, st.Blocks
-	a.Mtime = overlay.Time{Sec: st.Mtim.Sec, Nsec: uint32(st.Mtim.Nsec)}
-	a.Ctime = overlay.Time{Sec: st.Ctim.Sec, Nsec: uint32(st.Ctim.Nsec)}
-	a.Mode = a.Mode&typeMask | st.Mode&^typeMask
-	if _, named := v.table.path(n); !named {
+	if !named {
 		a.Nlink = 0
 	}
 	v.fillAttr(&out.Attr, &a, on)

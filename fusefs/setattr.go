@@ -17,52 +17,44 @@ func (v *View) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.Att
 	}
 	f := &n.open
 	f.mu.Lock()
-	branch := v.branch
-	open := false
-	if fh, ok := in.GetFh(); ok && f.handles > 0 {
-		if h := v.handle(fh); h != nil {
-			open, branch = true, f.branch
-		}
-	}
-	on, st := v.setAttrLocked(n, branch, open, in)
+	_, byHandle := in.GetFh()
+	on, st := v.setAttrLocked(n, byHandle, in)
 	f.mu.Unlock()
 	if st != fuse.OK {
 		return st
 	}
-	if on.Path == "" && n != v.table.root {
+	if on == nil {
 		return v.orphanAttr(n, out)
 	}
 	out.SetTimeout(validity(v.parentWatched(n)))
-	v.fill(&out.Attr, on)
+	v.fill(&out.Attr, *on)
 	return fuse.OK
 }
 
-// setAttrLocked returns the zero Node for a file without a name.
-func (v *View) setAttrLocked(n *node, branch *overlay.Branch, open bool, in *fuse.SetAttrIn) (overlay.Node, fuse.Status) {
-	path, named := v.table.path(n)
-	var now overlay.Node
-	if named {
-		var err error
-		now, err = branch.Lookup(path)
-		if err != nil && overlay.KindOf(err) != overlay.NotExist && overlay.KindOf(err) != overlay.NotDir {
-			return now, status(err)
-		}
-		named = err == nil && now.Version == v.table.versionOf(n)
-	}
-	if !named && !open {
-		return now, fuse.Status(unix.ESTALE)
-	}
-	if !named {
-		return overlay.Node{}, v.setOrphanLocked(n, in)
-	}
-	if st := v.maySet(now, open, in); st != fuse.OK {
-		return now, st
-	}
+// setAttrLocked returns nil for a file without a name.
+func (v *View) setAttrLocked(n *node, byHandle bool, in *fuse.SetAttrIn) (*overlay.Node, fuse.Status) {
 	f := &n.open
+	// The kernel names the handle for truncating only. A file that is no longer
+	// what its name says is meant by a descriptor, so by its branch.
+	branch := v.branch
+	path, now, st := v.currentIn(branch, n)
+	if st != fuse.OK && f.handles > 0 && f.branch != branch {
+		branch = f.branch
+		path, now, st = v.currentIn(branch, n)
+	}
+	if st != fuse.OK {
+		if f.handles == 0 || st != fuse.ENOENT && !byHandle {
+			return nil, st
+		}
+		return nil, v.setOrphanLocked(n, in)
+	}
+	if st := v.maySet(now, byHandle, in); st != fuse.OK {
+		return nil, st
+	}
 	if f.handles > 0 && f.writer == nil && (f.mixed || f.branch != branch) {
 		// As in openNode.
 		v.table.part(n)
-		return now, fuse.Status(unix.ESTALE)
+		return nil, fuse.Status(unix.ESTALE)
 	}
 	c := changeOf(in, now.Attr.Mode)
 	if v.userNS {
@@ -70,21 +62,21 @@ func (v *View) setAttrLocked(n *node, branch *overlay.Branch, open bool, in *fus
 	}
 	on, err := branch.SetAttr(path, c, v.origin)
 	if err != nil {
-		return on, status(err)
+		return nil, status(err)
 	}
 	if n.dir {
 		v.table.touch(n)
-		return on, fuse.OK
+		return &on, fuse.OK
 	}
 	if err := f.movedLocked(on); err != nil {
-		return on, status(err)
+		return nil, status(err)
 	}
 	v.own(n, on)
-	return on, fuse.OK
+	return &on, fuse.OK
 }
 
 // maySet says whether the user may make this change.
-func (v *View) maySet(on overlay.Node, open bool, in *fuse.SetAttrIn) fuse.Status {
+func (v *View) maySet(on overlay.Node, byHandle bool, in *fuse.SetAttrIn) fuse.Status {
 	if !v.userNS {
 		return fuse.OK
 	}
@@ -99,7 +91,7 @@ func (v *View) maySet(on overlay.Node, open bool, in *fuse.SetAttrIn) fuse.Statu
 			return st
 		}
 	}
-	if in.Valid&fuse.FATTR_SIZE != 0 && !open {
+	if in.Valid&fuse.FATTR_SIZE != 0 && !byHandle {
 		return v.allowed(on, unix.W_OK)
 	}
 	if in.Valid&times != 0 && v.owns(on) != fuse.OK {
