@@ -17,7 +17,9 @@ const chunk = 3800
 // on the way, so nothing outside is reached whatever others do to the tree at
 // the same time.
 type beneath struct {
-	fd int // O_PATH
+	// mu keeps fd open while a call uses it. Innermost of all locks.
+	mu sync.RWMutex
+	fd int // O_PATH; -1 once closed
 	// plain: openat2 is missing (kernel before 5.6, or a seccomp filter):
 	// walk component by component. Tests set it.
 	plain atomic.Bool
@@ -28,6 +30,11 @@ const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
 // open opens path; "" is the directory itself. A symlink as last component is
 // opened itself with O_PATH, else refused.
 func (d *beneath) open(path string, flags int) (int, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.fd < 0 {
+		return -1, kindError(Closed)
+	}
 	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC
 	if path == "" {
 		path = "."
@@ -41,6 +48,15 @@ func (d *beneath) open(path string, flags int) (int, error) {
 		return d.openSteps(path, flags)
 	}
 	return fd, err
+}
+
+func (d *beneath) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fd >= 0 {
+		unix.Close(d.fd)
+		d.fd = -1
+	}
 }
 
 // probe says that openat2 is refused whatever the path (a seccomp filter answers EPERM).
@@ -120,6 +136,11 @@ func openat(dir int, path string, flags int) (int, error) {
 // stat is lstat of path.
 func (d *beneath) stat(path string, st *unix.Stat_t) error {
 	if path != "" && strings.IndexByte(path, '/') < 0 {
+		d.mu.RLock()
+		defer d.mu.RUnlock()
+		if d.fd < 0 {
+			return kindError(Closed)
+		}
 		return fstatat(d.fd, path, st) // one component: nothing to follow
 	}
 	fd, err := d.open(path, unix.O_PATH)

@@ -251,7 +251,10 @@ func TestState(t *testing.T) {
 		func() error { return b.WriteFile("new/f", []byte("n"), 0o755) },
 		func() error { return b.Rename("new", "newer", 0, Origin{}) },
 		func() error { return b.Rename("dir", "moved", 0, Origin{}) },
-		func() error { _, err := b.SetAttr("moved", AttrChange{Mask: SetMode, Mode: 0o700}, Origin{}); return err },
+		func() error {
+			_, err := b.SetAttr("moved", AttrChange{Mask: SetMode, Mode: 0o700}, Origin{})
+			return err
+		},
 		func() error { return b.SetXattr("newer/f", "user.x", nil, 0, Origin{}) },
 		func() error {
 			_, f, err := b.OpenWrite("newer/f", false, Origin{})
@@ -602,5 +605,65 @@ func BenchmarkCreate(bm *testing.B) {
 		_, f, err := b.Create(fmt.Sprint("dir/", i), 0o644, Origin{})
 		check(bm, err)
 		f.Close()
+	}
+}
+
+func TestRaiseBase(t *testing.T) {
+	b := newBranch(t)
+	past := time.Now().Add(-time.Hour)
+	check(t, os.Chtimes(b.inBase("dir/file"), past, past))
+	before := lookup(t, b, "dir/file")
+	b.store.RaiseBase("dir/file")
+	after := lookup(t, b, "dir/file")
+	if after.Attr.Mtime.Sec < time.Now().Unix()-60 || after.Stamp == before.Stamp || after.Version != before.Version {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	if n := lookup(t, b, "other/x"); !n.inBase || n.Attr.Mtime.IsZero() {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestClose: what is called too late says so, and a File can still be closed.
+func TestClose(t *testing.T) {
+	b := newBranch(t)
+	kept := must(b.Fork("kept", true))(t)
+	check(t, b.WriteFile("dir/file", []byte("x"), 0))
+	base, own := lookup(t, b, "other/x"), lookup(t, b, "dir/file")
+	_, f, err := b.OpenWrite("dir/file", false, Origin{})
+	check(t, err)
+	var readers sync.WaitGroup
+	for _, x := range []*Branch{b, kept} {
+		readers.Go(func() {
+			for {
+				if _, err := x.Lookup("dir/file"); KindOf(err) == Closed {
+					return
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	check(t, b.store.Close())
+	check(t, b.store.Close())
+	readers.Wait()
+	f.Wrote(Origin{})
+	if _, err := f.WriteAt([]byte("late"), 0); err != nil {
+		t.Error(err)
+	}
+	check(t, f.Close())
+	for _, n := range []Node{base, own} {
+		if _, err := n.Open(); KindOf(err) != Closed && KindOf(err) != Stale {
+			t.Error(err)
+		}
+	}
+	if err := b.WriteFile("x", nil, 0); KindOf(err) != Closed {
+		t.Error(err)
+	}
+	if _, err := b.store.Create("late", CreateOptions{}); KindOf(err) != Closed {
+		t.Error(err)
+	}
+	if len(Differ(b, kept)) != 0 || b.State() != (StateID{}) {
+		t.Error("a closed branch shows something")
 	}
 }

@@ -72,13 +72,15 @@
 //
 // In this order, each optional:
 //
-//	Branch.deliver   one per branch; held while subscribers are called
+//	feed.deliver     one per branch; held while subscribers are called
 //	Branch.write     one per branch; serialises mutators, freezing, rollback;
 //	                 held during the copying of large files
 //	layer.mu         one per layer; guards its index and the names in its
 //	                 directory; held shared by look-ups, exclusively for the
 //	                 one rename that commits a change
-//	Store.mu         tables: branches, reference counts, bytes; innermost
+//	feed.mu          one per branch: revision, subscribers, pending changes
+//	Store.mu         tables: branches, reference counts, pins
+//	beneath.mu       keeps a descriptor open during a call
 //
 // Two write locks are never held together. Two layer locks are held together
 // only while freezing (the old top, then the new one, which nobody else knows

@@ -45,13 +45,13 @@ func (s *Store) create(name string, o CreateOptions) (*Branch, error) {
 		defer s.releaseChain(below) // freeze's reference; b takes its own
 	}
 	b.chain.Store(s.onTop(below))
+	b.write.Lock() // before others can find it
+	defer b.write.Unlock()
 	if err := s.register(b); err != nil {
 		s.releaseChain(b.chain.Load())
 		return nil, err
 	}
 	if o.Keep {
-		b.write.Lock()
-		defer b.write.Unlock()
 		if err := b.record(); err != nil {
 			s.mu.Lock()
 			delete(s.branches, name)
@@ -113,6 +113,8 @@ func (s *Store) release(l *layer) {
 	l.mu.Unlock()
 	l.shut()
 	s.used.Add(-l.bytes.Swap(0))
+	s.state.mu.RLock()
+	defer s.state.mu.RUnlock()
 	if made && s.state.fd >= 0 {
 		trash := "trash/" + l.id
 		if unix.Renameat(s.state.fd, l.dirName(), s.state.fd, trash) == nil {
@@ -125,52 +127,46 @@ func (s *Store) release(l *layer) {
 func (s *Store) Drop(name string) error {
 	b, err := s.Branch(name)
 	if err == nil {
-		err = b.end(true)
+		_, err = b.end(true)
 	}
 	return wrap("drop", name, "", err)
 }
 
-// end ends the branch in this process, and for good if drop or if it is not kept.
-func (b *Branch) end(drop bool) error {
+// end ends the branch in this process, and for good if drop or if it is not
+// kept. The layers of a kept branch are for the caller to shut.
+func (b *Branch) end(drop bool) (kept []*layer, err error) {
 	b.write.Lock()
 	defer b.write.Unlock()
 	c := b.chain.Load()
 	if c == nil {
-		return kindError(Closed)
+		return nil, kindError(Closed)
 	}
 	if drop && b.keep {
 		if err := b.forget(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s := b.store
-	gone := drop || !b.keep
-	if gone {
-		s.mu.Lock()
-		delete(s.branches, b.name)
-		s.mu.Unlock()
-	}
+	s.mu.Lock()
+	delete(s.branches, b.name)
+	s.mu.Unlock()
 	top := c.layers[0]
 	top.mu.Lock()
 	b.chain.Store(nil)
 	top.mu.Unlock()
-	if !gone {
-		for _, l := range c.layers {
-			l.shut()
-		}
-		for _, cp := range b.checkpoints {
-			for _, l := range cp.chain.layers {
-				l.shut()
-			}
-		}
-		return nil
-	}
-	s.releaseChain(c)
+	chains := []*chain{c}
 	for _, cp := range b.checkpoints {
-		s.releaseChain(cp.chain)
+		chains = append(chains, cp.chain)
 	}
 	b.checkpoints = nil
-	return nil
+	for _, c := range chains {
+		if b.keep && !drop {
+			kept = append(kept, c.layers...)
+		} else {
+			s.releaseChain(c)
+		}
+	}
+	return kept, nil
 }
 
 // Keep says whether the branch outlives Close (and a kill).

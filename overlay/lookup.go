@@ -74,6 +74,12 @@ func (b *Branch) nodeOf(path string, h *hit) (Node, error) {
 		n.base, n.inBase = h.low, true
 		n.Attr = attrOf(&st)
 		n.Version, n.Stamp = baseVersion(&st)
+		if b.store.raising.Load() > 0 {
+			if t, ok := b.store.raised.Load(h.low); ok && isReg(st.Mode) {
+				n.Attr.Mtime = later(n.Attr.Mtime, t.(Time))
+				n.Stamp = mixTime(n.Stamp, t.(Time)) | baseBit
+			}
+		}
 		if h.mark != nil && isReg(st.Mode) {
 			m := h.mark.mark
 			n.Attr.Mtime, n.Attr.Ctime = later(n.Attr.Mtime, m.time), later(n.Attr.Ctime, m.time)

@@ -54,6 +54,10 @@ type Store struct {
 	// stepped is called between the steps of changes; tests kill there.
 	stepped func(name string)
 
+	// raised holds the mtimes that files of the base show at least.
+	raised  sync.Map // path → Time
+	raising atomic.Int64
+
 	mu sync.Mutex
 	// guarded by mu, beside refs, open, pins and writers of layers and files:
 	branches map[string]*Branch
@@ -238,6 +242,22 @@ func (s *Store) baseMtime(path string) (Time, error) {
 	return timeOfSpec(st.Mtim), nil
 }
 
+// maxRaised bounds the memory of RaiseBase. Beyond it the earliest are lost,
+// which only matters to tools that remember a file from longer ago.
+const maxRaised = 1 << 16
+
+// RaiseBase makes the base's file at path show the present as its mtime, in all
+// branches, until its own is later. Who watches the base calls it when a change
+// moved the mtime of a file back (a restored backup, git stash), which make and
+// cargo would not notice. It lasts as long as the Store is open.
+func (s *Store) RaiseBase(path string) {
+	if s.raising.Add(1) > maxRaised {
+		s.raised.Clear()
+		s.raising.Store(1)
+	}
+	s.raised.Store(path, s.now())
+}
+
 // Branch is the branch of that name.
 func (s *Store) Branch(name string) (*Branch, error) {
 	s.mu.Lock()
@@ -301,16 +321,20 @@ func (s *Store) Close() error {
 		s.mu.Unlock()
 		return nil
 	}
+	s.closed = true // no new branch from here on
 	s.mu.Unlock()
 	var first error
+	var kept []*layer
 	for _, b := range s.all() {
-		if err := b.end(false); err != nil && first == nil {
+		layers, err := b.end(false)
+		kept = append(kept, layers...)
+		if err != nil && first == nil && KindOf(err) != Closed {
 			first = err
 		}
 	}
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	for _, l := range kept { // only now: branches share them
+		l.shut()
+	}
 	s.abandon()
 	return wrap("close store", "", "", first)
 }
@@ -324,11 +348,11 @@ func (s *Store) abandon() {
 			}
 		}
 	}
-	for _, fd := range []*int{&s.base.fd, &s.state.fd, &s.lockFd} {
-		if *fd >= 0 {
-			unix.Close(*fd)
-			*fd = -1
-		}
+	s.base.close()
+	s.state.close()
+	if s.lockFd >= 0 {
+		unix.Close(s.lockFd)
+		s.lockFd = -1
 	}
 }
 
