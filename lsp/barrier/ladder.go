@@ -2,27 +2,361 @@ package barrier
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/wire"
 )
 
 // generic is the profile of servers without a file of their own.
 func generic() Profile {
-	return Profile{Name: "generic", New: func(h Host) Barrier { return &ladder{host: h} }}
+	return Profile{
+		Name: "generic", Languages: commonLanguages, OpenOnly: true,
+		New: func(h Host) Barrier { return newLadder(h) },
+	}
 }
 
-// ladder is being written.
-type ladder struct{ host Host }
+// What the ladder waits.
+const (
+	// quietWindow is how long nothing must come behind the last publish before
+	// the lowest rung believes that nothing more does. The longest pauses that
+	// were seen between an edit and its publish, or between a wrong first
+	// publish and the right one, are 0.8 s (typescript-language-server);
+	// servers that debounce do so for 0.2 to 0.5 s.
+	quietWindow = 1500 * time.Millisecond
+	// signalLimit is how long a server may take to say anything about a
+	// modification before it is an error. It is long because it never ends in
+	// an answer.
+	signalLimit = 20 * time.Second
+	// retryFirst and retryMost bound the pause before a pull is repeated that
+	// the server has cancelled.
+	retryFirst = 20 * time.Millisecond
+	retryMost  = time.Second
+)
+
+// The rungs, as reports name them.
+const (
+	rungPull      = "pull"
+	rungPullPush  = "pull+push"
+	rungProgress  = "progress"
+	rungVersioned = "versioned"
+	rungQuiet     = "quiet"
+)
+
+// diagnosingTitle are titles of progress that servers show while they diagnose.
+var diagnosingTitle = regexp.MustCompile(`(?i)diagnos|check|analy[sz]|lint|validat`)
+
+// ladder is the barrier for servers that nothing is known about. It stands on
+// the highest rung that holds, and names it:
+//
+//   - pull: the server advertises textDocument/diagnostic, or registered it. The
+//     answer belongs to the text at the time of the request, LSP says; requests
+//     are ordered behind didChange. What the server publishes beside that is
+//     added, and the rung is "pull+push", because nothing orders the push.
+//   - progress: behind our last modification the server has begun, and ended, a
+//     progress whose title says that it diagnoses.
+//   - versioned: one document was changed, nothing else, and the server has
+//     published that document with that version, and answered a request since.
+//     Its dependents are not covered.
+//   - quiet: every modified document among those asked for was published since,
+//     (an unmodified one: any was), a request was answered, no progress is open,
+//     and nothing came for quietWindow. This is a guess, and is named so that a
+//     reader can tell.
+//
+// Without such a signal there is an error after signalLimit: Unsupported if the
+// server never published anything, else Partial. A document that is not open has
+// no rung: most servers diagnose open documents only, and an empty answer about
+// another one says nothing.
+type ladder struct {
+	host Host
+
+	watch watch // guards the fields below
+	work  brackets
+	// modified counts modifications; last is that of each document, and
+	// published that at the time of each document's last publish.
+	modified  uint64
+	last      map[string]uint64
+	published map[string]uint64
+	anything  uint64 // modified at the time of the last publish of any document
+	ever      bool   // the server has published something, some time
+	diagnosed uint64 // modified at the time of the last begin of a diagnosing bracket
+	// alone is the document that was changed since the last Final if nothing
+	// else was modified; "" at first, "?" if something was.
+	alone string
+	heard time.Time // of the last publish or progress
+	busy  bool      // experimental/serverStatus says so
+
+	proven uint64 // modified, when the rung quiet last held
+}
+
+func newLadder(h Host) *ladder {
+	return &ladder{host: h, last: make(map[string]uint64), published: make(map[string]uint64)}
+}
 
 // Observe implements Barrier.
-func (l *ladder) Observe(Event) {}
+func (l *ladder) Observe(e Event) {
+	l.watch.update(func() {
+		if e.Sent {
+			l.observeSent(e.Msg)
+		} else {
+			l.observeReceived(e.Msg)
+		}
+	})
+}
 
-// Ready implements Barrier.
-func (l *ladder) Ready(context.Context) error { return nil }
+func (l *ladder) observeSent(m wire.Message) {
+	switch m.Method {
+	case "textDocument/didOpen", "textDocument/didChange", "textDocument/didSave":
+		l.modified++
+		uri := uriOf(m.Params, "textDocument", "uri")
+		l.last[uri] = l.modified
+		if m.Method == "textDocument/didChange" && (l.alone == "" || l.alone == uri) {
+			l.alone = uri
+		} else {
+			l.alone = "?"
+		}
+	case "textDocument/didClose":
+		l.modified++
+		delete(l.last, uriOf(m.Params, "textDocument", "uri"))
+		l.alone = "?"
+	case "workspace/didChangeWatchedFiles", "workspace/didChangeConfiguration", "workspace/didChangeWorkspaceFolders":
+		l.modified++
+		l.alone = "?"
+	}
+}
 
-// Final implements Barrier.
-func (l *ladder) Final(context.Context, []string) (Result, error) {
-	return Result{}, wrap("generic", "final", kinded(Unsupported, errors.New("no ladder yet")))
+func (l *ladder) observeReceived(m wire.Message) {
+	switch m.Method {
+	case "textDocument/publishDiagnostics":
+		uri := uriOf(m.Params, "uri")
+		l.published[uri], l.anything, l.ever = l.modified, l.modified, true
+		l.heard = time.Now()
+	case "$/progress":
+		s := l.work.observe(m)
+		if s.began != nil && diagnosingTitle.MatchString(s.began.title) {
+			l.diagnosed = l.modified
+		}
+		l.heard = time.Now()
+	case "experimental/serverStatus":
+		raw, ok := Lookup(m.Params, "quiescent")
+		l.busy = ok && string(raw) == "false"
+	}
+}
+
+// uriOf returns the canonical URI at a path of params.
+func uriOf(params json.RawMessage, path ...string) string {
+	raw, _ := Lookup(params, path...)
+	var uri string
+	if json.Unmarshal(raw, &uri) != nil {
+		return ""
+	}
+	return docuri.Canonical(uri)
+}
+
+// Ready implements Barrier: a request is answered, and neither a progress of the
+// server's own nor a status says that it is still loading. A server that loads
+// without telling is taken for ready; its first diagnostics may be too early.
+func (l *ladder) Ready(ctx context.Context) error {
+	var untouched bool
+	l.watch.view(func() { untouched = l.modified == 0 })
+	if untouched {
+		if err := roundTrip(ctx, l.host); err != nil {
+			return wrap("generic", "ready", err)
+		}
+	}
+	return wrap("generic", "ready", l.calm(ctx))
 }
 
 // Idle implements Barrier.
-func (l *ladder) Idle(context.Context) error { return nil }
+func (l *ladder) Idle(ctx context.Context) error { return wrap("generic", "idle", l.calm(ctx)) }
+
+func (l *ladder) calm(ctx context.Context) error {
+	return l.watch.await(ctx, l.host.Done(), func() (bool, error) { return l.calmLocked(), nil })
+}
+
+func (l *ladder) calmLocked() bool { return !l.busy && len(l.work.open) == 0 }
+
+// Final implements Barrier.
+func (l *ladder) Final(ctx context.Context, uris []string) (Result, error) {
+	documents := make(map[string]Document)
+	for _, d := range l.host.Documents() {
+		documents[docuri.Canonical(d.URI)] = d
+	}
+	asked := uris
+	if len(asked) == 0 {
+		for uri := range documents {
+			asked = append(asked, uri)
+		}
+	}
+	r := Result{Items: make(map[string]Item)}
+	var failed error
+	for _, uri := range asked {
+		d, open := documents[uri]
+		if !open {
+			failed = kinded(Unsupported, fmt.Errorf("%s is not open", uri))
+			continue
+		}
+		item, err := l.item(ctx, d)
+		if err != nil {
+			failed = err
+			break // the others would only wait as long again
+		}
+		r.Items[uri] = item
+	}
+	if failed == nil {
+		l.watch.update(func() { l.alone = "" })
+	}
+	return r, wrap("generic", "final", failed)
+}
+
+// item stands on the highest rung for one open document.
+func (l *ladder) item(ctx context.Context, d Document) (Item, error) {
+	if identifier, ok := l.pulls(); ok {
+		return l.pull(ctx, d, identifier)
+	}
+	rung, err := l.climb(ctx, docuri.Canonical(d.URI), d.Version)
+	if err != nil {
+		return Item{}, err
+	}
+	item := Item{Diagnostics: json.RawMessage("[]"), Barrier: rung}
+	if p, ok := l.host.Published(d.URI); ok {
+		item.Diagnostics = p.Diagnostics
+	}
+	return item, nil
+}
+
+// climb waits until a rung below pull holds, and names it.
+func (l *ladder) climb(ctx context.Context, uri string, version int32) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, signalLimit, l.silence())
+	defer cancel()
+	if err := roundTrip(ctx, l.host); err != nil {
+		return "", l.reason(ctx, err)
+	}
+	var rung string
+	for rung == "" {
+		var pause time.Duration
+		// Every message wakes this up: the window begins anew with each.
+		if err := l.watch.await(ctx, l.host.Done(), func() (bool, error) {
+			rung, pause = l.rung(uri, version)
+			return rung != "" || pause > 0, nil
+		}); err != nil {
+			return "", l.reason(ctx, err)
+		}
+		if rung != "" {
+			break
+		}
+		window := time.NewTimer(pause)
+		select {
+		case <-window.C:
+		case <-ctx.Done():
+		}
+		window.Stop()
+	}
+	return rung, nil
+}
+
+// rung returns the highest rung that holds now, or how long the window of the
+// lowest is still to last; neither if a signal is missing.
+func (l *ladder) rung(uri string, version int32) (string, time.Duration) {
+	if !l.calmLocked() {
+		return "", 0
+	}
+	if l.modified > 0 && l.diagnosed == l.modified {
+		return rungProgress, 0
+	}
+	p, ok := l.host.Published(uri)
+	if l.alone == uri && ok && p.HasVersion && p.Version == version {
+		return rungVersioned, 0
+	}
+	since, modified := l.published[uri], l.last[uri]
+	signalled := ok && since >= modified && l.anything == l.modified
+	if !signalled {
+		return "", 0
+	}
+	if l.proven == l.modified {
+		return rungQuiet, 0
+	}
+	if rest := quietWindow - time.Since(l.heard); rest > 0 {
+		return "", rest
+	}
+	l.proven = l.modified
+	return rungQuiet, 0
+}
+
+// silence is what a missing signal is called.
+func (l *ladder) silence() error {
+	var ever bool
+	l.watch.view(func() { ever = l.ever })
+	if !ever {
+		return kinded(Unsupported, fmt.Errorf("it has said nothing about diagnostics for %v", signalLimit))
+	}
+	return kinded(Partial, fmt.Errorf("it has said nothing about the last modification for %v", signalLimit))
+}
+
+// reason prefers why ctx ended.
+func (l *ladder) reason(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// pulls says whether the server can be asked, and under which identifier.
+func (l *ladder) pulls() (identifier json.RawMessage, ok bool) {
+	provider, ok := Lookup(l.host.Capabilities(), "diagnosticProvider")
+	if ok && string(provider) != "null" && string(provider) != "false" {
+		identifier, _ = Lookup(provider, "identifier")
+		return identifier, true
+	}
+	registered := l.host.Registrations("textDocument/diagnostic")
+	if len(registered) == 0 {
+		return nil, false
+	}
+	identifier, _ = Lookup(registered[0], "identifier")
+	return identifier, true
+}
+
+// pull asks for a document until the server has an answer.
+func (l *ladder) pull(ctx context.Context, d Document, identifier json.RawMessage) (Item, error) {
+	params := map[string]any{"textDocument": map[string]any{"uri": d.URI}}
+	if identifier != nil {
+		params["identifier"] = identifier
+	}
+	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
+		answer, err := l.host.Call(ctx, "textDocument/diagnostic", params)
+		if err == nil {
+			return l.pulled(d, answer)
+		}
+		e := (*wire.Error)(nil)
+		if !errors.As(err, &e) || e.Code != wire.CodeServerCancelled && e.Code != wire.CodeContentModified {
+			return Item{}, err
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return Item{}, errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+func (l *ladder) pulled(d Document, answer json.RawMessage) (Item, error) {
+	items, ok := Lookup(answer, "items")
+	if !ok || len(items) == 0 || items[0] != '[' {
+		return Item{}, fmt.Errorf("a diagnostic report without items: %.100s", answer)
+	}
+	p, ok := l.host.Published(d.URI)
+	var pulled, pushed []json.RawMessage
+	if !ok || json.Unmarshal(p.Diagnostics, &pushed) != nil || len(pushed) == 0 {
+		return Item{Diagnostics: items, Barrier: rungPull}, nil
+	}
+	if err := json.Unmarshal(items, &pulled); err != nil {
+		return Item{}, err
+	}
+	return Item{Diagnostics: Raw(append(pulled, pushed...)), Barrier: rungPullPush}, nil
+}
