@@ -49,6 +49,9 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 	if err != nil {
 		return stats, err
 	}
+	if err := i.Err(); err != nil {
+		return stats, err
+	}
 	if err := i.barrier.Ready(ctx); err != nil {
 		return stats, err
 	}
