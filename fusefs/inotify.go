@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -20,15 +21,34 @@ import (
 // of the first path's IN_MOVE_SELF then removes it); it does not tell
 // directories from files, nor the closing of a file that was written by mmap.
 type watcher struct {
-	root int // descriptor of the root directory
-	file *os.File
-	fd   int
+	root  int // descriptor of the root directory
+	file  *os.File
+	fd    int
+	limit int // watches; see watchShare
 
 	mu sync.RWMutex // guards the fields below
 	// byPath is every watched directory. A directory may be here under two paths
 	// while the events of its renaming are unread.
 	byPath map[string]int32
 	byWd   map[int32][]string
+}
+
+// watchShare is the part of the user's watches that we take: the person's editor
+// lives off the same account.
+const watchShare = 2
+
+// watchLimit is the kernel's limit for all watches of a user. 8,192 is what old
+// kernels give.
+func watchLimit() int {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
+	if err != nil {
+		return 8192
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 8192
+	}
+	return n
 }
 
 const dirMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
@@ -42,7 +62,7 @@ func newWatcher(root int) (*watcher, error) {
 		return nil, err
 	}
 	return &watcher{
-		root: root, fd: fd, file: os.NewFile(uintptr(fd), "inotify"),
+		root: root, fd: fd, limit: watchLimit() / watchShare, file: os.NewFile(uintptr(fd), "inotify"),
 		byPath: map[string]int32{}, byWd: map[int32][]string{},
 	}, nil
 }
@@ -73,6 +93,9 @@ func (w *watcher) watch(path string) bool {
 	defer w.mu.Unlock()
 	if _, ok := w.byPath[path]; ok {
 		return true
+	}
+	if len(w.byPath) >= w.limit {
+		return false
 	}
 	wd, err := unix.InotifyAddWatch(w.fd, procPath(w.root, path), dirMask)
 	if err != nil {

@@ -664,3 +664,39 @@ func BenchmarkStart(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// What a view costs that is served: mount, greeting, a program that looks in.
+func BenchmarkView(b *testing.B) {
+	dir, state := b.TempDir(), b.TempDir()
+	store, _, err := overlay.Open(overlay.Options{Base: dir, State: state})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	branch, err := store.Create("main", overlay.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	base, err := fusefs.NewBase(dir, zerolog.Nop())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer base.Close()
+	for b.Loop() {
+		p, err := Start(b.Context(), Spec{Argv: []string{"/bin/true"}, Dir: dir, Mount: dir, UserNS: NeedsUserNS()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		view, err := fusefs.Serve(p.Fuse, fusefs.Config{Branch: branch, Base: base, UserNS: NeedsUserNS()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Exec(); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		p.Wait()
+		view.Close()
+		b.StartTimer()
+	}
+}
