@@ -67,8 +67,11 @@ type daemon struct {
 	pools     map[string]*pool
 	servers   knowledge
 	named     *learnt // the server that was named for agents, if any
-	nextAgent int
-	idle      *time.Timer
+	// connections counts those of the agent port, from before they have a session:
+	// who is being attached needs the daemon too.
+	connections int
+	nextAgent   int
+	idle        *time.Timer
 	ending    bool
 }
 
@@ -306,7 +309,15 @@ func (d *daemon) agent(ctx context.Context, c net.Conn) {
 	if c.LocalAddr().Network() != "unix" {
 		cfg.Token = d.token
 	}
+	d.mu.Lock()
+	d.connections++
+	d.busyLocked()
+	d.mu.Unlock()
 	_ = agent.Serve(ctx, c, cfg, d) // it has logged why the connection ended
+	d.mu.Lock()
+	d.connections--
+	d.restLocked()
+	d.mu.Unlock()
 }
 
 // control serves one connection of the control socket: its first byte says what
@@ -375,13 +386,13 @@ func (d *daemon) busyLocked() {
 
 // restLocked ends the daemon after a while if nobody needs it.
 func (d *daemon) restLocked() {
-	if d.ending || d.idle != nil || len(d.editors) > 0 || len(d.sessions) > 0 {
+	if d.ending || d.idle != nil || len(d.editors) > 0 || d.connections > 0 {
 		return
 	}
 	d.idle = time.AfterFunc(d.cfg.Linger, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if len(d.editors) == 0 && len(d.sessions) == 0 {
+		if len(d.editors) == 0 && d.connections == 0 {
 			d.cfg.Log.Info().Msg("nothing needs the daemon any more")
 			d.ending = true
 			d.stop()
@@ -436,12 +447,10 @@ func (d *daemon) addSession(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sessions[s] = true
-	d.busyLocked()
 }
 
 func (d *daemon) removeSession(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.sessions, s)
-	d.restLocked()
 }
