@@ -32,12 +32,14 @@
 //     daemon does.
 //   - A panic in courier or sender ends those, is logged, and leaves the pump.
 //   - [Run] returns when the server has ended and what it wrote is written on,
-//     whatever editor and daemon do.
+//     whatever the daemon does. Who ends the server by a signal and reads no more
+//     does not wait: such a server, blocked in a write, would be gone as well.
 //
 // What differs from running the server directly, on purpose or because it must:
 //   - The server's stdin and stdout are pipes, also where the editor's are
 //     sockets, files or a terminal.
-//   - Two more pipes hold up to 64 KiB each, and two chunks are on their way.
+//   - Two more pipes hold up to 64 KiB each, and two chunks are on their way: a
+//     writer notices one write later that the other side reads no more.
 //   - A signal that the whole process group gets reaches the server twice, by the
 //     group and by us, except those of a terminal's keys (see passSignals).
 //   - Signals that the editor ignores, other than SIGHUP and SIGINT, have their
