@@ -20,7 +20,7 @@
 // Absent on purpose: real servers (integration and the rooms' own tests run
 // them), assertions about how our code does what it does.
 //
-// Goroutines: Server: one that reads and one per delayed publish; Client: one
-// that reads. Both end in Close, which waits. Locks: one mutex each; nothing is
+// Goroutines: Server: one that reads and one per delayed publish, ended by
+// Serve; Client: one that reads and one that writes, ended by Close. Locks: one mutex each; nothing is
 // sent while it is held.
 package lsptest
