@@ -282,11 +282,7 @@ func TestKernelReadsLayer(t *testing.T) {
 	}
 	defer unix.Unmount(at, 0)
 	m := model{t: t}
-	var got []string
-	for _, l := range m.showPlain(at) {
-		got = append(got, l)
-	}
-	want := m.show(b)
+	got, want := m.showPlain(at), m.show(b)
 	if !slices.Equal(got, want) {
 		t.Errorf("the kernel shows\n%q\nwe show\n%q", got, want)
 	}
