@@ -117,6 +117,9 @@ func (c *changeset) commit() error {
 			}
 		})
 	}
+	if len(c.order) > 0 {
+		c.s.d.branchChanged(b, nil)
+	}
 	return nil
 }
 

@@ -431,6 +431,22 @@ func (d *daemon) baseChanged(changes []fusefs.BaseChange) {
 	}
 }
 
+// branchChanged tells the agents on b that it has changed, but for by, whose own
+// document notification did it and who knows.
+func (d *daemon) branchChanged(b *branch, by *session) {
+	d.mu.Lock()
+	var others []*session
+	for s := range d.sessions {
+		if s.branch == b && s != by {
+			others = append(others, s)
+		}
+	}
+	d.mu.Unlock()
+	for _, s := range others {
+		s.peer.Refresh()
+	}
+}
+
 func (d *daemon) addInstance(i *instance) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

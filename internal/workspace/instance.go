@@ -91,7 +91,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 		for i := len(undo) - 1; i >= 0; i-- {
 			undo[i]()
 		}
-		err = fmt.Errorf("starting a shadow of %s: %w", p.profile.Name, err)
+		err = fmt.Errorf("starting a shadow of %s: %w", p.key, err)
 	}()
 
 	stdin, toServer, err := os.Pipe()
@@ -114,6 +114,9 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
 		UserNS: userNS, Priority: p.d.priority(),
 	})
+	// Ours must not keep the pipes open: the server's end is seen by them.
+	stdin.Close()
+	stdout.Close()
 	if err != nil {
 		return nil, err
 	}

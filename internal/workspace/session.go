@@ -74,9 +74,13 @@ func (s *session) Detach() {
 	for _, doc := range s.documents {
 		s.branch.close(s, doc.path)
 	}
+	held := len(s.documents) > 0
 	s.documents = nil
 	s.mu.Unlock()
 	s.d.removeSession(s)
+	if held {
+		s.d.branchChanged(s.branch, s) // what was open and not saved has gone
+	}
 	s.d.detachBranch(s.branch)
 	s.d.cfg.Log.Info().Str("branch", s.branch.name).Msg("agent detached")
 }
@@ -127,6 +131,7 @@ func (s *session) takeLocked(doc agent.Document, path string) error {
 		open.saved = err == nil
 	}
 	s.documents[doc.URI] = open
+	s.d.branchChanged(s.branch, s)
 	return err
 }
 
@@ -151,6 +156,7 @@ func (s *session) Close(_ context.Context, uri string) error {
 	if doc, ok := s.documents[uri]; ok {
 		s.branch.close(s, doc.path)
 		delete(s.documents, uri)
+		s.d.branchChanged(s.branch, s)
 	}
 	return nil
 }
