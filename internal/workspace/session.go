@@ -216,6 +216,9 @@ func (s *session) diagnose(ctx context.Context, uris []string, class scheduler.C
 			reports, of, err = inst.diagnose(ctx, asked)
 			return err
 		})
+		if err != nil && ctx.Err() != nil {
+			return agent.Diagnosis{}, ctx.Err() // cancelled: whatever came of it is no verdict
+		}
 		if err != nil {
 			return agent.Diagnosis{}, unproven(err)
 		}
