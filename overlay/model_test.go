@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	modelSteps = flag.Int("model.steps", 3000, "steps of the model test")
+	modelSteps = flag.Int("model.steps", 2000, "steps of the model test")
 	modelSeed  = flag.Uint64("model.seed", 1, "first seed of the model test")
 	modelLog   = flag.Int("model.log", 25, "steps to print after a failure")
 	modelSeeds = flag.Int("model.seeds", 2, "seeds of the model test")
