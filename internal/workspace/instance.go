@@ -293,12 +293,17 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		changed.add(path, created)
 	}
 	i.mu.Lock()
-	overflow := i.overflow
-	for path, created := range i.base {
-		changed.add(path, created)
-	}
-	clear(i.base)
+	overflow, base := i.overflow, i.base
+	i.base = news{}
 	i.mu.Unlock()
+	for path, created := range base {
+		changed.add(path, created)
+		if n, err := b.over.Lookup(path); err == nil && n.IsDir() && !created && path != "" {
+			// Another directory may have taken its place, as after two renames:
+			// what is in it was never told of.
+			changed.files(path, b.over, false)
+		}
+	}
 	if overflow {
 		// What changed is not known, and no server has a message for that.
 		return shadow.SyncStats{}, errors.New("too many files of the folder changed at once: the server starts anew")
