@@ -22,8 +22,7 @@ type Base struct {
 	log    zerolog.Logger
 	done   chan struct{}
 
-	cookie   int   // a memfd whose attribute events are the barrier
-	cookieWd int32 // its watch
+	cookies [2]cookie
 
 	mu sync.Mutex // guards the fields below
 	// views is replaced, never changed: the reader uses it without the lock.
@@ -32,7 +31,18 @@ type Base struct {
 	// armed waits for the cookie event under way, waiting for the next: events
 	// that are equal and adjacent merge, so there is never more than one.
 	armed, waiting []chan struct{}
-	closed         bool
+	// thrown is the cookie whose event counts. They take turns, so that one that
+	// was thrown again after lost events is not taken for its successor.
+	thrown int
+	closed bool
+}
+
+// cookie is a memory file whose attribute events are the barrier: nothing of it
+// is in any directory, so nothing is left behind by a kill. (The kernel does not
+// report writes to it, but changes of its mode.)
+type cookie struct {
+	fd int
+	wd int32
 }
 
 // ChangeKind says what happened to a path of the base.
@@ -71,7 +81,7 @@ func NewBase(root string, log zerolog.Logger) (*Base, error) {
 	if err != nil {
 		return fail(err)
 	}
-	b := &Base{rootFd: fd, log: log, done: make(chan struct{}), cookie: -1}
+	b := &Base{rootFd: fd, log: log, done: make(chan struct{}), cookies: [2]cookie{{fd: -1}, {fd: -1}}}
 	if err := b.open(fd); err != nil {
 		b.release()
 		return fail(err)
@@ -90,25 +100,34 @@ func (b *Base) open(fd int) (err error) {
 	if b.watch, err = newWatcher(fd); err != nil {
 		return err
 	}
-	// A memory file is the cookie: nothing of it is in any directory, so nothing
-	// is left behind by a kill. The kernel does not report writes to it, but
-	// changes of its mode.
-	if b.cookie, err = unix.MemfdCreate("shadowlsp-cookie", unix.MFD_CLOEXEC); err != nil {
-		return err
+	for i := range b.cookies {
+		c := &b.cookies[i]
+		if c.fd, err = unix.MemfdCreate("shadowlsp-cookie", unix.MFD_CLOEXEC); err != nil {
+			return err
+		}
+		wd, err := unix.InotifyAddWatch(b.watch.fd, procFD(c.fd), unix.IN_ATTRIB)
+		if err != nil {
+			return err
+		}
+		c.wd = int32(wd)
 	}
-	wd, err := unix.InotifyAddWatch(b.watch.fd, procFD(b.cookie), unix.IN_ATTRIB)
-	b.cookieWd = int32(wd)
-	return err
+	return nil
 }
 
 func (b *Base) release() {
 	if b.watch != nil {
 		b.watch.close()
 	}
-	if b.cookie >= 0 {
-		unix.Close(b.cookie)
+	b.closeFDs()
+}
+
+func (b *Base) closeFDs() error {
+	for _, c := range b.cookies {
+		if c.fd >= 0 {
+			unix.Close(c.fd)
+		}
 	}
-	unix.Close(b.rootFd)
+	return unix.Close(b.rootFd)
 }
 
 // Close ends the watching. The views must be closed before.
@@ -122,8 +141,7 @@ func (b *Base) Close() error {
 	b.mu.Unlock()
 	b.watch.close()
 	<-b.done
-	unix.Close(b.cookie)
-	return unix.Close(b.rootFd)
+	return b.closeFDs()
 }
 
 // Watches is the number of directories watched now.
@@ -204,15 +222,28 @@ func (b *Base) Sync(ctx context.Context) error {
 
 // throwLocked makes the event that follows all earlier ones in the queue.
 func (b *Base) throwLocked() {
-	if err := unix.Fchmod(b.cookie, 0o600); err != nil {
+	b.thrown = 1 - b.thrown
+	if err := unix.Fchmod(b.cookies[b.thrown].fd, 0o600); err != nil {
 		b.log.Error().Err(err).Msg("the barrier's cookie cannot be thrown")
 	}
 }
 
-// caught releases those who waited for the cookie under way and throws the next.
-func (b *Base) caught() {
+// throwAgain is for when the cookie may be among the lost events.
+func (b *Base) throwAgain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.armed) > 0 {
+		b.throwLocked()
+	}
+}
+
+// caught releases those who waited for the cookie under way and throws the next.
+func (b *Base) caught(wd int32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if wd != b.cookies[b.thrown].wd {
+		return
+	}
 	for _, c := range b.armed {
 		close(c)
 	}
@@ -252,9 +283,10 @@ func (b *Base) take(events []event) {
 			b.log.Warn().Msg("the kernel's queue of file events overflowed; everything is looked at again")
 			batch = changeBatch{}
 			b.everything()
-		case e.wd == b.cookieWd:
+			b.throwAgain()
+		case e.wd == b.cookies[0].wd || e.wd == b.cookies[1].wd:
 			b.publish(batch.take())
-			b.caught()
+			b.caught(e.wd)
 		case e.mask&unix.IN_IGNORED != 0:
 			b.watch.ignored(e.wd)
 		default:

@@ -98,8 +98,16 @@ func TestLostEvents(t *testing.T) {
 	must(t, os.WriteFile(s.outside("dir/none"), []byte("there"), 0o644))
 	must(t, os.RemoveAll(s.outside("dir/deep")))
 	must(t, os.WriteFile(s.outside("dir/deep"), []byte("a file"), 0o644))
+	// The barrier's own event is lost with the others, if it is asked for now.
+	early := make(chan error)
+	go func() { early <- s.base.Sync(t.Context()) }()
+	waitFor(t, "a barrier", func() bool {
+		s.base.mu.Lock()
+		defer s.base.mu.Unlock()
+		return len(s.base.armed) > 0
+	})
 	close(hold)
-	s.sync()
+	must(t, <-early)
 	if got := s.eye.sh("cat a.txt dir/b.txt dir/none dir/deep"); got != "new abase btherea file" {
 		t.Errorf("%q", got)
 	}

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -206,9 +204,7 @@ func TestSwitchUnderHammer(t *testing.T) {
 		// Let the readers look: until they have asked for something, or have
 		// everything in their caches.
 		seen := count.Load() + 40
-		for start := time.Now(); count.Load() < seen && time.Since(start) < 5*time.Second; {
-			runtime.Gosched()
-		}
+		waitFor(t, "the readers", func() bool { return count.Load() >= seen })
 	}
 	phase.Store(phaseStop)
 	wg.Wait()

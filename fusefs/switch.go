@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"context"
 	"time"
 
 	"shadowlsp/overlay"
@@ -121,4 +122,26 @@ func (v *View) enterEpoch() []link {
 		n.parted = true
 	}
 	return names
+}
+
+// Quiesce returns when what programs have written into the view so far is in
+// the layer, mappings included: the kernel keeps what is written through those
+// until it finds time. (What is written through descriptors is in the layer
+// when the write returns.)
+func (v *View) Quiesce(ctx context.Context) error {
+	v.mu.Lock()
+	writable := map[*node]struct{}{}
+	for _, h := range v.handles {
+		if h.writes {
+			writable[h.node] = struct{}{}
+		}
+	}
+	v.mu.Unlock()
+	for n := range writable {
+		// Dropping pages writes them first.
+		if !v.tell.call(func() { v.content(n) }) {
+			return &Error{Op: "quiesce", Kind: Closed}
+		}
+	}
+	return v.Settled(ctx)
 }
