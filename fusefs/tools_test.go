@@ -64,6 +64,28 @@ func TestGoBuild(t *testing.T) {
 	}
 }
 
+func TestGopls(t *testing.T) {
+	gopls := need.Tool(t, "gopls")
+	s := newStage(t, map[string]string{
+		"go.mod":    "module example.org/small\n\ngo 1.21\n",
+		"main.go":   "package main\n\nimport \"example.org/small/word\"\n\nfunc main() { println(word.Word) }\n",
+		"word/w.go": "package word\n\nconst Word = \"base\"\n",
+	})
+	broken := s.create("broken")
+	s.agent(broken, "word/w.go", "package word\n\nconst Wort = \"broken\"\n")
+	check := "GOTOOLCHAIN=local " + gopls + " check main.go 2>&1"
+	for range 2 {
+		if out := s.eye.sh(check); out != "" {
+			t.Errorf("base: %s", out)
+		}
+		s.switchTo(broken)
+		if out := s.eye.sh(check); !strings.Contains(out, "undefined: word.Word") {
+			t.Errorf("broken: %s", out)
+		}
+		s.switchTo(s.branch)
+	}
+}
+
 func TestGit(t *testing.T) {
 	need.Tool(t, "git")
 	s := newStage(t, map[string]string{"a.txt": "one\n", "dir/b.txt": "two\n"})

@@ -617,6 +617,36 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// closedDevice in the environment makes TestProbeAtClosedDevice look.
+const closedDevice = "SANDBOX_TEST_CLOSED_DEVICE"
+
+func TestProbeAtClosedDevice(t *testing.T) {
+	if os.Getenv(closedDevice) != "" {
+		a := Probe()
+		if a.Device.OK || a.Mount.OK || !strings.Contains(a.Device.Remedy, "chmod 0666 /dev/fuse") || !a.UserNS.OK || !a.PIDNS.OK {
+			t.Errorf("%+v", a)
+		}
+		_, err := Start(t.Context(), Spec{Argv: []string{"true"}, Dir: "/", Mount: "/", UserNS: true})
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != Mount || err.Error() != "sandbox: open /dev/fuse: permission denied" {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	need.Root(t)
+	need.UserNS(t)
+	openDevice(t) // for its lock
+	if err := os.Chmod("/dev/fuse", 0o600); err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestProbeAtClosedDevice$")
+	cmd.Dir, cmd.Env = "/", []string{closedDevice + "=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUID, Gid: ordinaryUID}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestNoGoroutineIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
