@@ -36,7 +36,8 @@ type branch struct {
 
 	mu sync.Mutex // guards the fields below; overlay is never called under it
 	// rev counts everything that can change an answer on this branch: edits of
-	// open text, writes into the layer. It only grows.
+	// open text, writes into the layer, changes of the person's folder. It only
+	// grows.
 	rev       uint64
 	documents map[string]*document // open in some connection, by path below the root
 	sessions  int
@@ -98,6 +99,13 @@ func (b *branch) wrote(c overlay.Change) {
 	for _, n := range b.dirty {
 		n.add(c.Path, c.Op == overlay.OpCreate)
 	}
+}
+
+// newBase notes that the person's folder has changed below the branch.
+func (b *branch) newBase() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rev++
 }
 
 // watch makes inst hear of writes from now on; unwatch ends it.

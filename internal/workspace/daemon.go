@@ -422,7 +422,14 @@ func (d *daemon) baseChanged(changes []fusefs.BaseChange) {
 	for s := range d.sessions {
 		sessions = append(sessions, s)
 	}
+	branches := make([]*branch, 0, len(d.branches))
+	for _, b := range d.branches {
+		branches = append(branches, b)
+	}
 	d.mu.Unlock()
+	for _, b := range branches {
+		b.newBase()
+	}
 	for _, i := range instances {
 		i.baseChanged(changes)
 	}
