@@ -77,7 +77,7 @@ func act(dir string, r *rand.Rand, links bool) string {
 		if st, err := os.Lstat(at(p)); err != nil || st.Mode()&os.ModeSymlink != 0 {
 			return "no chmod"
 		}
-		return say(unix.Chmod(at(p), uint32(0o600+r.IntN(0o100)|0o300*(1-r.IntN(1)))))
+		return say(unix.Chmod(at(p), uint32(0o700+r.IntN(0o100))))
 	case 15:
 		return change(os.O_RDWR|os.O_CREATE, func(f *os.File) error {
 			// Written through a descriptor that outlives the name.
