@@ -36,7 +36,7 @@ type SyncStats struct {
 
 // Sync brings the server to exactly t: it tells it of the files that changed on
 // disk, opens and changes documents by the smallest edits, closes those that are
-// not wanted, and saves, in this order. What is so already gets no message. It returns when all that
+// not wanted, tells of the files that are open, and saves, in this order. What is so already gets no message. It returns when all that
 // is queued, behind Ready.
 //
 // After an error the documents are in a state between: a Sync again goes on from
@@ -57,7 +57,11 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 	}
 	i.branch.Store(&t.Branch)
 	s := syncing{Instance: i, ctx: ctx, stats: &stats, caps: i.syncCapabilities()}
-	if err := s.tellFiles(t.Files); err != nil {
+	// News of a document that stays open comes behind its change, as from an
+	// editor that saves: gopls takes text that is on the disk for saved, and a
+	// document that goes from unsaved to saved has it run `go mod tidy`.
+	early, late := i.behind(t.Files, wanted)
+	if err := s.tellFiles(early); err != nil {
 		return stats, err
 	}
 	// In the order given: the caller may know which file matters to which.
@@ -71,12 +75,29 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 	if err := s.closeOthers(wanted); err != nil {
 		return stats, err
 	}
+	if err := s.tellFiles(late); err != nil {
+		return stats, err
+	}
 	for _, uri := range t.Saved {
 		if err := s.save(uri); err != nil {
 			return stats, err
 		}
 	}
 	return stats, nil
+}
+
+// behind splits news of files: late is of documents that are open and stay so.
+func (i *Instance) behind(files []FileEvent, wanted map[string]Document) (early, late []FileEvent) {
+	for _, e := range files {
+		_, open := i.document(e.URI)
+		_, stays := wanted[docuri.Canonical(e.URI)]
+		if open && stays {
+			late = append(late, e)
+		} else {
+			early = append(early, e)
+		}
+	}
+	return early, late
 }
 
 // wanted indexes documents by canonical URI.
@@ -152,12 +173,12 @@ func (s syncing) tellFiles(files []FileEvent) error {
 		}
 	}
 	s.mu.Unlock()
-	s.stats.Filtered = len(files) - len(asked)
+	s.stats.Filtered += len(files) - len(asked)
 	if len(asked) == 0 {
 		return nil
 	}
 	return s.modify("workspace/didChangeWatchedFiles", map[string]any{"changes": asked}, func() {
-		s.stats.Events = len(asked)
+		s.stats.Events += len(asked)
 	})
 }
 
