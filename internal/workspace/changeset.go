@@ -50,7 +50,7 @@ func (c *changeset) file(e agent.FileEdit) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	path, err := relativeURI(c.s.d.root, e.URI)
+	path, err := c.s.locate(e.URI)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,6 @@ func (s *session) takeWorkspaceEdit(params json.RawMessage) error {
 }
 
 func (c *changeset) operation(o operation) error {
-	root := c.s.d.root
 	switch o.Kind {
 	case "":
 		if len(o.Edits) == 0 {
@@ -197,7 +196,7 @@ func (c *changeset) operation(o operation) error {
 		}
 		return c.file(agent.FileEdit{URI: o.TextDocument.URI, Edits: o.Edits})
 	case "create":
-		path, err := relativeURI(root, o.URI)
+		path, err := c.s.locate(o.URI)
 		if err != nil {
 			return err
 		}
@@ -208,11 +207,11 @@ func (c *changeset) operation(o operation) error {
 	case "delete":
 		return c.file(agent.FileEdit{URI: o.URI, Delete: true})
 	case "rename":
-		from, err := relativeURI(root, o.OldURI)
+		from, err := c.s.locate(o.OldURI)
 		if err != nil {
 			return err
 		}
-		to, err := relativeURI(root, o.NewURI)
+		to, err := c.s.locate(o.NewURI)
 		if err != nil {
 			return err
 		}

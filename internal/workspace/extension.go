@@ -122,7 +122,7 @@ func verdictOf(err error) (verdict agent.Verdict, reason string, ok bool) {
 }
 
 func (s *session) read(p agent.ReadParams) agent.Pending[any] {
-	path, err := relativeURI(s.d.root, p.URI)
+	path, err := s.locate(p.URI)
 	if err != nil {
 		return agent.Now[any](nil, err)
 	}
@@ -159,7 +159,7 @@ func (s *session) list(ctx context.Context, p agent.ListParams) agent.Pending[an
 	dir := ""
 	if p.URI != "" {
 		var err error
-		if dir, err = relativeURI(s.d.root, p.URI); err != nil {
+		if dir, err = s.locate(p.URI); err != nil {
 			return agent.Now[any](nil, err)
 		}
 	}

@@ -87,7 +87,7 @@ func (s *session) Detach() {
 
 // Open implements agent.Session.
 func (s *session) Open(_ context.Context, doc agent.Document) error {
-	path, err := relativeURI(s.d.root, doc.URI)
+	path, err := s.locate(doc.URI)
 	if err != nil {
 		if outside(doc) {
 			return nil // a library's source, to be asked about as it is on disk
@@ -98,6 +98,20 @@ func (s *session) Open(_ context.Context, doc agent.Document) error {
 	defer s.mu.Unlock()
 	s.branch.open(s, path, doc)
 	return s.takeLocked(doc, path)
+}
+
+// locate returns the path below the root of the file that uri names in the
+// branch, behind symbolic links.
+func (s *session) locate(uri string) (string, error) {
+	path, err := relativeURI(s.d.root, uri)
+	if err != nil {
+		return "", err
+	}
+	at, err := s.branch.over.Resolve(path)
+	if err != nil {
+		return "", invalid(err)
+	}
+	return at, nil
 }
 
 // outside says whether doc is a file of this machine as it is on disk.
@@ -112,7 +126,7 @@ func outside(doc agent.Document) bool {
 
 // Change implements agent.Session.
 func (s *session) Change(_ context.Context, doc agent.Document) error {
-	path, err := relativeURI(s.d.root, doc.URI)
+	path, err := s.locate(doc.URI)
 	if err != nil {
 		return err
 	}
