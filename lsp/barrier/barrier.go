@@ -55,6 +55,9 @@ type Host interface {
 	Call(ctx context.Context, method string, params any) (json.RawMessage, error)
 	// Notify sends a notification of our own.
 	Notify(ctx context.Context, method string, params any) error
+	// Reconfigure adds an option to the profile's settings (or replaces the one
+	// of that name) and tells the server that its configuration has changed.
+	Reconfigure(ctx context.Context, option Option) error
 	// Documents are the open ones, sorted by URI.
 	Documents() []Document
 	// Published is what the server last published for a document.

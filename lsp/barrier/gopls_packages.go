@@ -31,7 +31,7 @@ type goPackages struct {
 	// asked for; stale says that loaded has to be asked for again.
 	lost  map[string]bool
 	stale bool
-	// shifted: something happened since the last full load that decides about
+	// shifted: something happened since the last reload that decides about
 	// packages, not only about their types.
 	shifted bool
 	// header is the number of the first line behind the imports of each open
@@ -68,7 +68,9 @@ func (p *goPackages) observe(m wire.Message) {
 		for _, c := range params.Changes {
 			if c.Type != 3 {
 				p.touch(c.URI)
-				p.shifted = true // its imports may be others
+				if _, open := p.header[docuri.Canonical(c.URI)]; !open {
+					p.shift(c.URI) // its imports may be others
+				}
 			}
 		}
 	case "textDocument/didOpen", "textDocument/didChange", "textDocument/didClose":
@@ -92,7 +94,7 @@ func (p *goPackages) observe(m wire.Message) {
 		switch m.Method {
 		case "textDocument/didOpen":
 			p.header[docuri.Canonical(uri)] = headerLines(params.TextDocument.Text)
-			p.shifted = true // its imports may be others than on the disk
+			p.shift(uri) // its imports may be others than on the disk
 		case "textDocument/didClose":
 			// What is on the disk counts from now on, if anything is there.
 			delete(p.header, docuri.Canonical(uri))
@@ -118,13 +120,20 @@ func (p *goPackages) observe(m wire.Message) {
 // reset forgets what is loaded: the views may be others now.
 func (p *goPackages) reset() {
 	clear(p.loaded)
-	p.stale, p.shifted = true, true
+	p.stale = true
 }
 
-// reloaded notes that everything is loaded anew.
-func (p *goPackages) reloaded() {
+// shift notes that packages of a file's folder may be others.
+func (p *goPackages) shift(uri string) {
+	if _, ok := p.folder(uri); ok {
+		p.shifted = true
+	}
+}
+
+// reloading notes that everything is about to be loaded anew.
+func (p *goPackages) reloading() {
+	p.shifted = false
 	clear(p.touched)
-	p.stale, p.shifted = true, false
 }
 
 // lose notes that a folder may have no package any more.
@@ -164,7 +173,7 @@ func (p *goPackages) touch(uri string) {
 // decides about modules, so what is loaded may change as a whole.
 func (p *goPackages) folder(uri string) (string, bool) {
 	file, ok := docuri.Path(uri)
-	if !ok {
+	if !ok || path.Base(file) == goplsProbe {
 		return "", false
 	}
 	switch path.Ext(file) {
@@ -226,6 +235,10 @@ func (p *goPackages) answered(all goplsPackages) {
 		}
 	}
 }
+
+// goplsProbe is the name of the document that the barrier opens for a moment. It
+// is never on a disk.
+const goplsProbe = "shadowlsp_probe.go"
 
 // headerLines returns the number of the first line of a Go file that begins a
 // declaration other than an import.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"shadowlsp/lsp/wire"
@@ -64,7 +63,7 @@ const maxFlushes = 3
 //     loaded by the command gopls.list_imports and then names them in one more
 //     didChangeWatchedFiles, which diagnoses their views again.
 //   - Packages that are broken (errors of go list, missing imports) leave traces
-//     of the way that led to them. Then Final has everything loaded anew, if
+//     of the way that led to them. Then Final has gopls make its views anew, if
 //     anything that decides about packages was modified: see reload.
 //   - Without open documents nothing tells of a load that failed and has left no
 //     package. Then Final opens an empty document of its own for a moment.
@@ -92,6 +91,7 @@ type goplsBarrier struct {
 	refused    string // what gopls said about folders that it cannot load
 	notes      []string
 	packages   *goPackages
+	reloads    int    // counts them
 	broken     bool   // when Final last succeeded, some package was broken
 	probed     uint64 // modified, when Final last looked for a silent failure
 }
@@ -254,165 +254,6 @@ func (g *goplsBarrier) views(ctx context.Context) (int, error) {
 	return len(views), nil
 }
 
-// command has gopls execute a command.
-func (g *goplsBarrier) command(ctx context.Context, name string, argument any) (json.RawMessage, error) {
-	params := map[string]any{"command": name}
-	if argument != nil {
-		params["arguments"] = []any{argument}
-	}
-	return g.host.Call(ctx, "workspace/executeCommand", params)
-}
-
-// Final implements Barrier.
-func (g *goplsBarrier) Final(ctx context.Context, _ []string) (Result, error) {
-	r, err := g.final(ctx)
-	return r, g.error("final", err)
-}
-
-func (g *goplsBarrier) final(ctx context.Context) (Result, error) {
-	renew := g.loadNew
-	if g.wantsReload() {
-		renew = g.reload
-	}
-	if err := renew(ctx); err != nil {
-		return Result{}, err
-	}
-	if err := g.settle(ctx); err != nil {
-		return Result{}, err
-	}
-	if g.wantsReload() {
-		if err := errors.Join(g.reload(ctx), g.settle(ctx)); err != nil {
-			return Result{}, err
-		}
-	}
-	if err := g.listPackages(ctx); err != nil {
-		return Result{}, err
-	}
-	if err := g.probe(ctx); err != nil {
-		return Result{}, err
-	}
-	r := Result{Barrier: "progress"}
-	var load string
-	g.watch.view(func() {
-		load = g.load
-		r.Notes = append(r.Notes, g.notes...)
-	})
-	if load != "" {
-		if !g.anyError() {
-			return Result{}, kinded(LoadFailed, errors.New(load))
-		}
-		r.Notes = append(r.Notes, load)
-	}
-	return r, nil
-}
-
-// wantsReload says whether what gopls knows of packages may depend on how it
-// came to know it. That is so where packages are broken: which file bears an
-// error of go list, and whether it is noticed that another import has mended it,
-// depends on what was loaded in which order. A fresh gopls has loaded all at
-// once.
-func (g *goplsBarrier) wantsReload() bool {
-	var shifted, broken bool
-	g.watch.view(func() { shifted, broken = g.packages.shifted, g.broken })
-	if !shifted {
-		return false
-	}
-	return broken || g.anyBroken()
-}
-
-// reload has gopls load and diagnose everything anew. A change of a file of this
-// name does that in every view, whether or not there is such a file
-// (internal/cache/snapshot.go, clone: "vendor/modules.txt").
-func (g *goplsBarrier) reload(ctx context.Context) error {
-	folders := g.host.Folders()
-	if len(folders) == 0 {
-		return g.loadNew(ctx)
-	}
-	uri := strings.TrimRight(folders[0], "/") + "/vendor/modules.txt"
-	err := g.nudge(ctx, []any{map[string]any{"uri": uri, "type": 2}})
-	if err == nil {
-		g.watch.update(func() { g.packages.reloaded() })
-	}
-	return err
-}
-
-// loadNew has gopls load the packages of files that it cannot have loaded, and
-// diagnose them.
-func (g *goplsBarrier) loadNew(ctx context.Context) error {
-	var files []string
-	g.watch.view(func() { files = g.packages.unsure() })
-	var loaded []any
-	for _, uri := range files {
-		_, err := g.command(ctx, goplsListImports, map[string]any{"URI": uri})
-		if e := (*wire.Error)(nil); errors.As(err, &e) {
-			continue // no package can be had for it, as for a file in testdata
-		}
-		if err != nil {
-			return err
-		}
-		loaded = append(loaded, map[string]any{"uri": uri, "type": 2})
-	}
-	if len(loaded) == 0 {
-		return nil
-	}
-	return g.nudge(ctx, loaded)
-}
-
-// nudge has gopls diagnose the views of files that have not changed.
-func (g *goplsBarrier) nudge(ctx context.Context, changes []any) error {
-	return g.host.Notify(ctx, "workspace/didChangeWatchedFiles", map[string]any{"changes": changes})
-}
-
-// listPackages asks which packages are loaded, if that may have changed.
-func (g *goplsBarrier) listPackages(ctx context.Context) error {
-	var stale bool
-	g.watch.view(func() { stale = g.packages.stale })
-	if !stale {
-		return nil
-	}
-	answer, err := g.command(ctx, goplsListPackages, map[string]any{"Files": g.host.Folders(), "Recursive": true})
-	if e := (*wire.Error)(nil); errors.As(err, &e) {
-		return nil // then every file is asked for whenever it is modified
-	}
-	if err != nil {
-		return err
-	}
-	var all goplsPackages
-	if err := json.Unmarshal(answer, &all); err != nil {
-		return fmt.Errorf("%s: %w", goplsListPackages, err)
-	}
-	g.watch.update(func() { g.packages.answered(all) })
-	return nil
-}
-
-// probe looks for a failed load that nothing tells of: there is no package, and
-// no open document with which gopls would show the failure.
-func (g *goplsBarrier) probe(ctx context.Context) error {
-	folders := g.host.Folders()
-	var silent bool
-	g.watch.view(func() {
-		silent = len(g.packages.loaded) == 0 && g.load == "" && g.probed != g.modified && !g.hasDocuments()
-	})
-	if !silent || len(folders) == 0 {
-		return nil
-	}
-	uri := strings.TrimRight(folders[0], "/") + "/shadowlsp_probe.go"
-	document := map[string]any{"uri": uri, "languageId": "go", "version": 1, "text": "package probe\n"}
-	if err := g.host.Notify(ctx, "textDocument/didOpen", map[string]any{"textDocument": document}); err != nil {
-		return err
-	}
-	err := g.settle(ctx)
-	closing := g.host.Notify(ctx, "textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": uri}})
-	if err := errors.Join(err, closing); err != nil {
-		return err
-	}
-	if err := g.settle(ctx); err != nil {
-		return err
-	}
-	g.watch.update(func() { g.probed = g.modified })
-	return g.listPackages(ctx)
-}
-
 // settle returns when all that was sent before has been diagnosed and nothing
 // that was written under way can be wrong.
 func (g *goplsBarrier) settle(ctx context.Context) error {
@@ -479,36 +320,6 @@ func roundTrip(ctx context.Context, h Host) error {
 		return nil
 	}
 	return err
-}
-
-// anyError says whether any document has a diagnostic that a person would see
-// as an error or a warning: then a failed load is not silent.
-func (g *goplsBarrier) anyError() bool {
-	return g.any(func(d goplsDiagnostic) bool { return d.Severity <= 2 })
-}
-
-// anyBroken says whether any document has an error about packages or imports.
-func (g *goplsBarrier) anyBroken() bool {
-	return g.any(func(d goplsDiagnostic) bool {
-		return d.Source == "go list" || strings.HasPrefix(d.Message, "could not import")
-	})
-}
-
-// goplsDiagnostic is what has to be known of a diagnostic.
-type goplsDiagnostic struct {
-	Severity int    `json:"severity"`
-	Source   string `json:"source"`
-	Message  string `json:"message"`
-}
-
-func (g *goplsBarrier) any(is func(goplsDiagnostic) bool) bool {
-	for _, p := range g.host.Table() {
-		var list []goplsDiagnostic
-		if len(p.Diagnostics) > len("[]") && json.Unmarshal(p.Diagnostics, &list) == nil && slices.ContainsFunc(list, is) {
-			return true
-		}
-	}
-	return false
 }
 
 // Idle implements Barrier.

@@ -86,6 +86,11 @@ func (s *script) saw() string {
 	return strings.Join(s.sent, " ")
 }
 
+// Reconfigure implements Host.
+func (s *script) Reconfigure(ctx context.Context, _ Option) error {
+	return s.Notify(ctx, "workspace/didChangeConfiguration", nil)
+}
+
 // Documents implements Host.
 func (s *script) Documents() []Document { return s.docs }
 
@@ -260,7 +265,7 @@ func TestGoplsNewFolderIsLoadedAndNudged(t *testing.T) {
 		s.end(watched)
 		returned, result := s.final()
 		returned()
-		if s.saw() != goplsListImports+" workspace/didChangeWatchedFiles shadowlsp/roundTrip" {
+		if s.saw() != goplsListPackages+" "+goplsListImports+" workspace/didChangeWatchedFiles shadowlsp/roundTrip" {
 			t.Error(s.saw())
 		}
 		if r, err := result(); !isKind(err, Desync) { // the script begins no bracket for the nudge

@@ -79,6 +79,13 @@ func (s Settings) Apply(value json.RawMessage) json.RawMessage {
 	return value
 }
 
+// With returns the settings with one more option, or another of its name.
+func (s Settings) With(o Option) Settings {
+	s.Options = slices.DeleteFunc(slices.Clone(s.Options), func(old Option) bool { return old.Name == o.Name })
+	s.Options = append(s.Options, o)
+	return s
+}
+
 func (s Settings) set(value json.RawMessage, o Option) json.RawMessage {
 	found, _ := members(value)
 	for _, m := range found {

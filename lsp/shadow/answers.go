@@ -113,14 +113,15 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 			i.cfg.Log.Warn().Str("instance", i.cfg.Name).Err(err).Msg("configuration is no array")
 		}
 	}
+	settings := i.currentSettings()
 	result := make([]json.RawMessage, len(p.Items))
 	for n, item := range p.Items {
 		result[n] = json.RawMessage("null")
 		if n < len(values) && values[n] != nil {
 			result[n] = values[n]
 		}
-		if s := i.cfg.Profile.Settings; s.Section != "" && item.Section == s.Section {
-			result[n] = s.Apply(result[n])
+		if settings.Section != "" && item.Section == settings.Section {
+			result[n] = settings.Apply(result[n])
 		}
 	}
 	return result, nil
@@ -129,7 +130,7 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 // configured completes the params of didChangeConfiguration. Clients that are
 // asked for configuration send null there, and that stays.
 func (i *Instance) configured(params json.RawMessage) json.RawMessage {
-	s := i.cfg.Profile.Settings
+	s := i.currentSettings()
 	if s.Section == "" {
 		return params
 	}
@@ -138,6 +139,13 @@ func (i *Instance) configured(params json.RawMessage) json.RawMessage {
 		return params
 	}
 	return barrier.Apply(params, []barrier.Edit{{Path: []string{"settings", s.Section}, Value: s.Apply(section)}})
+}
+
+// currentSettings are those that must hold now.
+func (i *Instance) currentSettings() barrier.Settings {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.settings
 }
 
 func (i *Instance) workspaceFolders(json.RawMessage) (any, error) {

@@ -24,7 +24,7 @@ import (
 
 // module is a Go module on the disk, with an instance of gopls on it.
 type module struct {
-	*testing.T
+	testing.TB
 	dir   string
 	gopls *shadow.Instance
 	disk  map[string]string // what the server's disk holds, by path
@@ -84,9 +84,9 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func newModule(t *testing.T, files map[string]string) *module {
+func newModule(t testing.TB, files map[string]string) *module {
 	t.Helper()
-	m := &module{T: t, dir: t.TempDir(), disk: map[string]string{}, docs: map[string]string{}}
+	m := &module{TB: t, dir: t.TempDir(), disk: map[string]string{}, docs: map[string]string{}}
 	for name, text := range files {
 		m.put(name, text)
 	}
@@ -211,7 +211,7 @@ func (m *module) messages(dir string, reports map[string]shadow.Report) []string
 // fresh is what a new gopls says on a copy of the disk with the same documents.
 func (m *module) fresh() []string {
 	m.Helper()
-	n := &module{T: m.T, dir: m.TempDir(), disk: map[string]string{}, docs: m.docs}
+	n := &module{TB: m.TB, dir: m.TempDir(), disk: map[string]string{}, docs: m.docs}
 	for name, text := range m.disk {
 		n.put(name, text)
 	}

@@ -66,12 +66,12 @@ func TestGoplsSaysWhatAFreshOneSays(t *testing.T) {
 	}
 	for _, s := range steps {
 		t.Run(strings.ReplaceAll(s.what, " ", "_"), func(t *testing.T) {
-			m.T = t
+			m.TB = t
 			s.do()
 			m.same()
 			t.Log(len(m.lint()), "diagnostics")
 		})
-		m.T = t
+		m.TB = t
 	}
 	m.report()
 }

@@ -25,6 +25,15 @@ func (h host) Notify(ctx context.Context, method string, params any) error {
 	return h.i.send(ctx, wire.NewNotification(method, params))
 }
 
+// Reconfigure implements barrier.Host. The server asks for its configuration
+// then, or it has none of the barrier's business.
+func (h host) Reconfigure(ctx context.Context, option barrier.Option) error {
+	h.i.mu.Lock()
+	h.i.settings = h.i.settings.With(option)
+	h.i.mu.Unlock()
+	return h.i.send(ctx, wire.NewNotification("workspace/didChangeConfiguration", map[string]any{"settings": nil}))
+}
+
 // Documents implements barrier.Host.
 func (h host) Documents() []barrier.Document { return h.i.documents() }
 

@@ -128,6 +128,7 @@ type Instance struct {
 	dynamic       map[string]registration // by id
 	registrations int                     // counts them
 	folders       []folder
+	settings      barrier.Settings            // the profile's, with what the barrier added
 	docs          map[string]barrier.Document // by canonical URI
 	version       int32                       // the last one given to any document
 	modified      uint64                      // counts modifications of documents and files
@@ -151,6 +152,8 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 		dynamic: make(map[string]registration),
 		docs:    make(map[string]barrier.Document),
 		table:   make(map[string]barrier.Published),
+
+		settings: cfg.Profile.Settings,
 	}
 	i.life, i.end = context.WithCancel(context.Background())
 	i.branch.Store(new(string))
