@@ -72,7 +72,7 @@ type daemon struct {
 	connections int
 	nextAgent   int
 	idle        *time.Timer
-	ending    bool
+	ending      bool
 }
 
 // Addresses say where agents connect.

@@ -30,6 +30,10 @@ const (
 	startLimit = 60 * time.Second
 	// stopGrace is how long a server may take to leave when it is told to.
 	stopGrace = 2 * time.Second
+	// cancelLimit is how long a cancelled request stays with a server that does not
+	// answer: longer than the scheduler's CancelGrace, which must see that it does
+	// not end and give the server up.
+	cancelLimit = 15 * time.Second
 	// maxSuperseded bounds how often one lint starts over because its branch was
 	// edited meanwhile: then whoever edits without pause is told so.
 	maxSuperseded = 100
@@ -135,6 +139,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	inst.server, err = shadow.Start(ctx, shadow.Config{
 		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Profile: p.profile,
 		Client: client{inst}, Trace: p.d.trace, Name: inst.name, Log: inst.log,
+		Limits: shadow.Limits{CancelGrace: cancelLimit},
 	})
 	if err != nil {
 		p.d.removeInstance(inst)
@@ -191,7 +196,11 @@ func (i *instance) stop(why error) {
 		i.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
 		defer cancel()
-		_ = i.server.Close(ctx) // it need not go willingly: reap kills what is left
+		// It need not go willingly: reap kills what is left. One that hangs keeps
+		// Close waiting for longer than we like.
+		unhook := context.AfterFunc(ctx, i.proc.Kill)
+		_ = i.server.Close(ctx)
+		unhook()
 	})
 }
 

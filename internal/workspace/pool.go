@@ -75,7 +75,8 @@ func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config)
 }
 
 // do runs f in a turn of b and returns its error, or why it could not run. f may
-// be called a second time, on another instance, when the first one died.
+// be called a second time, on another instance, when the first one died; and it
+// may still be running when do has returned because ctx has ended.
 func (p *pool) do(ctx context.Context, b *branch, class scheduler.Class, f func(context.Context, *instance) error) error {
 	j := &job{branch: b, run: f, ctx: ctx, done: make(chan struct{})}
 	p.mu.Lock()
@@ -92,10 +93,21 @@ func (p *pool) do(ctx context.Context, b *branch, class scheduler.Class, f func(
 	case <-j.done:
 	case <-ctx.Done():
 		p.step(func(at time.Duration) scheduler.Event { return scheduler.Cancel{At: at, Request: id} })
-		<-j.done // the scheduler bounds how long a cancelled request may take
+		// The server's own answer is better than ours. But the scheduler gives it
+		// longer than anyone likes to wait: until it counts as hung.
+		late := time.NewTimer(cancelPatience)
+		defer late.Stop()
+		select {
+		case <-j.done:
+		case <-late.C:
+			return ctx.Err()
+		}
 	}
 	return j.err
 }
+
+// cancelPatience is how long who has cancelled waits for the server's own answer.
+const cancelPatience = 2 * time.Second
 
 // errEnded is the answer to what is asked of a daemon that ends.
 var errEnded = wire.Errorf(wire.CodeServerCancelled, "shadowlsp is ending; connect again")
