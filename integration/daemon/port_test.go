@@ -193,6 +193,7 @@ func TestConnectBringsTheToken(t *testing.T) {
 // A server that cannot be started is an error that says so, within a bounded
 // time, and harms nobody.
 func TestAServerThatCannotBeStarted(t *testing.T) {
+	t.Parallel() // most of its time nothing happens
 	for _, server := range []string{"no-such-server", "false"} {
 		t.Run(server, func(t *testing.T) {
 			w := newWorld(t, module)
