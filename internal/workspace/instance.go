@@ -58,6 +58,7 @@ type instance struct {
 
 	stopOnce sync.Once
 	started  time.Time
+	lastTurn scheduler.TurnID // guarded by pool.mu
 
 	turn sync.Mutex // one show or sync at a time
 

@@ -205,8 +205,13 @@ func (p *pool) runLocked(a scheduler.Run) {
 	}
 	ctx, cancel := context.WithCancel(j.ctx)
 	j.cancel = cancel
+	opens := inst.lastTurn != a.Turn
+	inst.lastTurn = a.Turn
 	p.goLocked(func() {
 		defer cancel()
+		if opens {
+			p.d.trace.Event("turn", map[string]any{"instance": inst.name, "branch": j.branch.name, "turn": a.Turn})
+		}
 		err := j.run(ctx, inst)
 		if inst.gone() && err != nil {
 			return // InstanceDown makes the scheduler run it again, or fail it
