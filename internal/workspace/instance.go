@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"sync"
@@ -115,7 +116,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 
 	userNS := sandbox.NeedsUserNS()
 	inst.proc, err = sandbox.Start(ctx, sandbox.Spec{
-		Argv: p.profile.Arguments(l.Command), Env: l.Env, Dir: l.Dir, Mount: p.d.root,
+		Argv: p.profile.Arguments(l.Command), Env: append(slices.Clip(l.Env), quietGit), Dir: l.Dir, Mount: p.d.root,
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
 		UserNS: userNS, Priority: p.d.priority(),
 	})
@@ -153,6 +154,10 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 
 // scratchPrefix marks branches that belong to instances, which no agent can name.
 const scratchPrefix = "instance:"
+
+// quietGit keeps git from refreshing .git/index as it looks: the refreshed copy
+// would be the branch's, and hide the person's later ones.
+const quietGit = "GIT_OPTIONAL_LOCKS=0"
 
 // stdio is a server's stdin and stdout as one connection.
 type stdio struct{ in, out *os.File }

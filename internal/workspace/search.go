@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -157,7 +158,7 @@ func (d *daemon) ignored(ctx context.Context, overrides []overlay.Override) (map
 		return found, nil
 	}
 	cmd := exec.CommandContext(ctx, "git", "-C", d.root, "check-ignore", "-z", "--stdin")
-	cmd.Stdin, cmd.Env = &paths, append(d.cfg.Env[:len(d.cfg.Env):len(d.cfg.Env)], "GIT_OPTIONAL_LOCKS=0")
+	cmd.Stdin, cmd.Env = &paths, append(slices.Clip(d.cfg.Env), quietGit)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch {
