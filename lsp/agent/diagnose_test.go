@@ -254,7 +254,7 @@ func TestPushOnlyWhatIsProven(t *testing.T) {
 			c.wantMessage("window/logMessage", "slow")
 			c.nothing()
 			p.idle(t)
-			time.Sleep(pause * time.Second)
+			<-time.After(pause * time.Second)
 		}
 		if got := time.Since(began); got != 91*time.Second {
 			t.Errorf("%v", got)
@@ -266,7 +266,7 @@ func TestPushOnlyWhatIsProven(t *testing.T) {
 		c.send(didChange("file:///a", 2, at(0, 0, 0, 0, "x")))
 		p.next(t, "file:///a").found("file:///a", "[]")
 		c.want(published("file:///a", 2, "[]"))
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		p.idle(t)
 		// No server for it: nothing, quietly. Other errors: once.
 		c.send(didChange("file:///a", 3, at(0, 0, 0, 0, "x")))
@@ -275,7 +275,7 @@ func TestPushOnlyWhatIsProven(t *testing.T) {
 		c.send(didChange("file:///a", 4, at(0, 0, 0, 0, "x")))
 		p.next(t, "file:///a").end <- result{err: errors.New("the server died")}
 		c.wantMessage("window/logMessage", "the server died")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		p.idle(t)
 		// The session says that it is of another version.
 		old := int32(4)

@@ -76,7 +76,7 @@ func TestNoInitializeInTime(t *testing.T) {
 		}
 		// The time limit is on initialize only.
 		c = initialized(t, &fake{}, Config{}, "")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		c.nothing()
 		c.close()
 	})

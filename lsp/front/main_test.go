@@ -77,7 +77,7 @@ func frontMain() int {
 	case "hang":
 		cfg.Connect = func(context.Context, string, bool) (net.Conn, error) { select {} }
 	case "slow":
-		cfg.onFrame = func(bool, []byte) { time.Sleep(time.Hour) } // the courier never comes back
+		cfg.onFrame = func(bool, []byte) { select {} } // the courier never comes back
 	}
 	return Run(cfg, os.Stdin, os.Stdout, os.Stderr)
 }
