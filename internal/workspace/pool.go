@@ -36,6 +36,7 @@ type pool struct {
 	closed    bool
 	jobs      map[scheduler.RequestID]*job
 	lastJob   scheduler.RequestID
+	turns     map[scheduler.InstanceID]scheduler.TurnID // the one that ran last, for the trace
 	instances map[scheduler.InstanceID]*instance
 	learnt    learnt
 	releases  map[string]chan struct{} // branches being dropped, until released
@@ -69,6 +70,7 @@ func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config)
 		jobs:       map[scheduler.RequestID]*job{},
 		instances:  map[scheduler.InstanceID]*instance{},
 		releases:   map[string]chan struct{}{},
+		turns:      map[scheduler.InstanceID]scheduler.TurnID{},
 		learnt:     l,
 		haveResult: make(chan struct{}),
 	}
@@ -168,7 +170,9 @@ func (p *pool) performLocked(a scheduler.Action) {
 			return
 		}
 		p.goLocked(func() {
-			if err := inst.idle(p.ctx); err == nil {
+			err := inst.idle(p.ctx)
+			p.d.trace.Event("turn end", map[string]any{"instance": inst.name, "branch": a.Branch, "turn": a.Turn})
+			if err == nil {
 				p.step(func(at time.Duration) scheduler.Event {
 					return scheduler.Drained{At: at, Instance: a.Instance, Turn: a.Turn}
 				})
@@ -279,6 +283,7 @@ func (p *pool) down(id scheduler.InstanceID, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.instances, id)
+	delete(p.turns, id)
 	p.stepLocked(scheduler.InstanceDown{At: p.now(), Instance: id, Reason: err.Error()})
 }
 
