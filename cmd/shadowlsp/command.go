@@ -33,6 +33,8 @@ type options struct {
 	agentRemote bool
 	linger      time.Duration
 	verbose     bool
+	store       storeFlag
+	layerMax    sizeFlag
 }
 
 func command() *cobra.Command {
@@ -61,6 +63,8 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.StringArrayVar(&o.agentListen, "agent-listen", nil, "where agents connect: unix:PATH or tcp:HOST:PORT, repeatable (default: a private unix socket and a free loopback port)")
 	f.BoolVar(&o.agentRemote, "agent-allow-remote", false, "let --agent-listen name addresses that other machines can reach; the token is all that guards them")
 	f.DurationVar(&o.linger, "linger", time.Minute, "how long a daemon that nothing needs stays")
+	f.Var(&o.store, "store", "where branches live: disk, or memory (then none of them outlives the daemon, kept ones included)")
+	f.Var(&o.layerMax, "layer-max", "how much all branches of a workspace may hold: 500M, 20G, none (default: 10G on disk, 1G in memory)")
 	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
@@ -114,6 +118,12 @@ func (o *options) starter(server []string) (launch.Starter, error) {
 	}
 	if o.agentRemote {
 		args = append(args, "--agent-allow-remote")
+	}
+	if o.store != "" {
+		args = append(args, "--store", string(o.store))
+	}
+	if o.layerMax != 0 {
+		args = append(args, "--layer-max", o.layerMax.String())
 	}
 	if o.verbose {
 		args = append(args, "--verbose")
@@ -219,6 +229,7 @@ func (o *options) serve(p root.Place, server []string, detached bool) (err error
 		TraceFile:   o.traceDump,
 		Server:      server,
 		Env:         os.Environ(),
+		Layers:      workspace.Layers{Memory: o.store == memoryStore, Max: int64(o.layerMax)},
 		Linger:      o.linger,
 		Ready:       ready,
 		Log:         zerolog.New(os.Stderr).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger(),

@@ -83,6 +83,10 @@ func (c *changeset) edit(path string, edits []text.Edit) error {
 
 // invalid makes an error of the overlay one about what the agent asked for.
 func invalid(err error) error {
+	var clear *wire.Error
+	if errors.As(err, &clear) {
+		return err
+	}
 	if k := overlay.KindOf(err); k == overlay.NoSpace || k == overlay.IO {
 		return wire.Errorf(wire.CodeRequestFailed, "%v", err)
 	}
@@ -106,7 +110,7 @@ func (c *changeset) commit() error {
 			for i := len(done) - 1; i >= 0; i-- {
 				done[i]()
 			}
-			return invalid(fmt.Errorf("no edit was made: %w", err))
+			return invalid(c.s.d.explain(fmt.Errorf("no edit was made: %w", err)))
 		}
 		done = append(done, func() {
 			if oldErr == nil {

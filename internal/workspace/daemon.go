@@ -38,6 +38,7 @@ type Config struct {
 	// Server is the command where no editor has named one; may be empty.
 	Server []string
 	Env    []string
+	Layers Layers
 	// Linger is how long the daemon stays when nothing needs it any more.
 	Linger time.Duration
 	// Ready is told once: nil when the daemon listens, or why it does not.
@@ -52,6 +53,8 @@ type daemon struct {
 	ctx       context.Context
 	stop      context.CancelFunc
 	store     *overlay.Store
+	layers    LayersStatus // but for what is used
+	memory    *memory      // nil where layers are on disk
 	base      *fusefs.Base
 	trace     *trace.Sink
 	serverLog *os.File
@@ -73,6 +76,7 @@ type daemon struct {
 	nextAgent   int
 	idle        *time.Timer
 	ending      bool
+	stoppers    []*os.File // of those who told us to stop; closed last
 }
 
 // Addresses say where agents connect.
@@ -140,13 +144,8 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if d.trace, err = trace.Open(cfg.TraceFile); err != nil {
 		return nil, nil, err
 	}
-	var repairs []overlay.Repair
-	d.store, repairs, err = overlay.Open(overlay.Options{Base: d.root, State: filepath.Join(cfg.Place.State, "layers")})
-	if err != nil {
+	if err = d.openLayers(); err != nil {
 		return nil, nil, err
-	}
-	for _, r := range repairs {
-		cfg.Log.Warn().Str("branch", r.Branch).Msgf("repaired after an unclean end: %+v", r)
 	}
 	if d.base, err = fusefs.NewBase(d.root, cfg.Log); err != nil {
 		return nil, nil, err
@@ -260,6 +259,9 @@ func (d *daemon) serve(l *listeners) error {
 	d.closeStores()
 	l.lock.Close()
 	d.cfg.Log.Info().Msg("daemon has ended")
+	for _, f := range d.stoppers {
+		f.Close()
+	}
 	return nil
 }
 
@@ -270,11 +272,7 @@ func (d *daemon) closeStores() {
 			d.cfg.Log.Warn().Err(err).Msg("closing the base")
 		}
 	}
-	if d.store != nil {
-		if err := d.store.Close(); err != nil {
-			d.cfg.Log.Warn().Err(err).Msg("closing the layers")
-		}
-	}
+	d.closeLayers()
 	if d.serverLog != nil {
 		d.serverLog.Close()
 	}
@@ -349,6 +347,14 @@ func (d *daemon) control(c net.Conn) {
 		d.mu.Unlock()
 	case launch.Stop:
 		d.cfg.Log.Info().Msg("told to stop")
+		// Who told us waits for the end of everything, the lock included.
+		if u, ok := c.(*net.UnixConn); ok {
+			if f, err := u.File(); err == nil {
+				d.mu.Lock()
+				d.stoppers = append(d.stoppers, f)
+				d.mu.Unlock()
+			}
+		}
 		d.stop()
 		<-d.ctx.Done()
 	}

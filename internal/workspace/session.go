@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"sync"
 
@@ -43,7 +44,7 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 	}
 	b, err := d.attachBranch(a.Options)
 	if err != nil {
-		return agent.Attached{}, err
+		return agent.Attached{}, d.explain(err)
 	}
 	s := &session{
 		d: d, branch: b, base: a.Options.Base, from: a.Options.From, peer: a.Peer, pool: p,
@@ -61,11 +62,20 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 		d.detachBranch(b)
 		return agent.Attached{}, err
 	}
+	if d.memory != nil && (a.Options.Branch != "" || a.Options.Keep) {
+		s.warn("branches live in memory here (--store memory): %s stays when you leave, but not when the daemon ends", b.name)
+	}
 	d.addSession(s)
 	d.cfg.Log.Info().Str("branch", b.name).Msg("agent attached")
 	return agent.Attached{Session: s, Result: result, About: agent.About{
 		Branch: b.name, Root: d.root, Base: s.base, Rev: b.revision(), Servers: []string{p.profile.Name},
 	}}, nil
+}
+
+// warn shows the agent's person a message.
+func (s *session) warn(format string, args ...any) {
+	const warning = 2 // LSP's MessageType
+	s.peer.Notify("window/showMessage", map[string]any{"type": warning, "message": fmt.Sprintf("shadowlsp: "+format, args...)})
 }
 
 // Detach implements agent.Session.
@@ -146,7 +156,7 @@ func (s *session) takeLocked(doc agent.Document, path string) error {
 	}
 	s.documents[doc.URI] = open
 	s.d.branchChanged(s.branch, s)
-	return err
+	return s.d.explain(err)
 }
 
 // Save implements agent.Session.
@@ -160,7 +170,7 @@ func (s *session) Save(_ context.Context, uri string) error {
 	err := s.branch.over.WriteFile(doc.path, []byte(doc.text), 0)
 	doc.saved = err == nil
 	s.documents[uri] = doc
-	return err
+	return s.d.explain(err)
 }
 
 // Close implements agent.Session.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"sort"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -21,6 +22,7 @@ type Status struct {
 	Servers []ServerStatus `json:"servers"`
 	// Branches are all of the workspace, sorted by name.
 	Branches []BranchStatus `json:"branches"`
+	Layers   LayersStatus   `json:"layers"`
 	Memory   uint64         `json:"memoryBytes"` // of the daemon's heap and stacks
 	Dropped  uint64         `json:"traceDropped"`
 }
@@ -64,6 +66,8 @@ func (d *daemon) status() Status {
 		Root: d.root, PID: os.Getpid(), Uptime: time.Since(d.began).Seconds(), Agent: d.addresses,
 		Fronts: []FrontStatus{}, Servers: []ServerStatus{}, Branches: []BranchStatus{}, Dropped: d.trace.Dropped(),
 	}
+	s.Layers = d.layers
+	s.Layers.Used = d.store.Used()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	s.Memory = m.HeapInuse + m.StackInuse
@@ -121,6 +125,18 @@ func (b *branch) status() BranchStatus {
 	}
 }
 
+// String is the line for people.
+func (l LayersStatus) String() string {
+	text := fmt.Sprintf("%s on %s (%s)", Size(l.Used), l.Store, l.Dir)
+	if l.Max > 0 {
+		text = fmt.Sprintf("%s of at most %s on %s (%s)", Size(l.Used), Size(l.Max), l.Store, l.Dir)
+	}
+	if l.Store == "memory" {
+		text = strings.Replace(text, " on memory", " in memory", 1) + ": no branch outlives the daemon"
+	}
+	return text
+}
+
 // WriteJSON writes the status for programs.
 func (s Status) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
@@ -137,6 +153,7 @@ func (s Status) Print(w io.Writer) error {
 	if s.Agent.TCP != "" {
 		fmt.Fprintf(t, "\t%s, with the token in %s\n", s.Agent.TCP, s.Agent.TokenFile)
 	}
+	fmt.Fprintf(t, "layers\t%s\n", s.Layers)
 	for _, f := range s.Fronts {
 		fmt.Fprintf(t, "editor\tpid %d runs %v\n", f.PID, f.Command)
 	}
