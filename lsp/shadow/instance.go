@@ -119,6 +119,7 @@ type Instance struct {
 
 	mu            sync.Mutex // guards the fields below
 	err           error
+	closing       bool // Close was called
 	calls         map[int64]*call
 	tokens        map[string]*token // progress tokens of forwarded requests, by our own token
 	nextToken     int64
@@ -234,6 +235,9 @@ func (i *Instance) Idle(ctx context.Context) error {
 func (i *Instance) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, i.cfg.Limits.ShutdownGrace)
 	defer cancel()
+	i.mu.Lock()
+	i.closing = true
+	i.mu.Unlock()
 	if _, err := i.Call(ctx, "shutdown", nil); err == nil {
 		// Its exit is a courtesy: closing the connection ends it as well.
 		if i.send(ctx, wire.NewNotification("exit", nil)) == nil {
@@ -268,6 +272,9 @@ func (i *Instance) fail(cause error) {
 	if i.err != nil {
 		i.mu.Unlock()
 		return
+	}
+	if i.closing {
+		cause = i.error("close", Closed, nil) // the server may end before we do
 	}
 	i.err = cause
 	close(i.done)
