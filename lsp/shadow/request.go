@@ -158,11 +158,14 @@ func (i *Instance) register(id int64, c *call, params json.RawMessage, sink Sink
 	return edits
 }
 
-// forget takes a request out of the table. Progress under its tokens, and an
-// answer, are dropped from now on.
+// forget takes a request out of the table, if it is still there. Progress under
+// its tokens, and an answer, are dropped from now on.
 func (i *Instance) forget(id int64, c *call) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.calls[id] != c {
+		return
+	}
 	delete(i.calls, id)
 	for _, t := range c.tokens {
 		delete(i.tokens, t)
@@ -170,7 +173,9 @@ func (i *Instance) forget(id int64, c *call) {
 	close(c.over)
 }
 
-// answered gives a response to whoever waits for it.
+// answered gives a response to whoever waits for it. The request is forgotten
+// here, by the reader, so that no progress that comes behind the response is
+// passed on.
 func (i *Instance) answered(m wire.Message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
 	i.mu.Lock()
@@ -180,10 +185,8 @@ func (i *Instance) answered(m wire.Message) {
 		i.cfg.Log.Debug().Str("instance", i.cfg.Name).Bytes("id", m.ID).Msg("answer to nothing dropped")
 		return
 	}
-	select {
-	case c.answer <- m:
-	default: // a second answer to one request
-	}
+	i.forget(id, c)
+	c.answer <- m
 }
 
 // progressed passes progress of a forwarded request on; false if m is not that.
