@@ -6,8 +6,8 @@ import (
 )
 
 // Differ is every path that may resolve differently in a and b (names,
-// versions, stamps, times), parents before children. Where both show a
-// directory of different Version, all below it differs without being listed.
+// versions, stamps, times), parents before children. Below a listed path that is
+// not a directory of the same Version in both, what differs need not be listed.
 // Its cost follows the layers that a and b do not share. A closed branch shows nothing.
 func Differ(a, b *Branch) []string {
 	if a == b {
@@ -33,9 +33,15 @@ func Differ(a, b *Branch) []string {
 	return differ(ca, cb)
 }
 
-// differ lists the names in the layers that are not in both chains. A path that
-// a directory moved by a redirect shows elsewhere needs no translation: both
-// ends of the move are listed, and the directory's Version is another one.
+// differ lists the names in the layers that are not in both chains, where they
+// are shown: what a layer holds below a directory that a layer above it moved is
+// below the directory's new place. Saying only that the directory moved is not
+// enough: one that was moved away and back is what it was before, with the same
+// Version, and yet shows what the layers between hold.
+//
+// That what the shared layers hold needs no listing rests on this: a directory
+// of the shared part is shown at one place at most in each branch, so where both
+// branches show the same directory, they came to it on the same path.
 func differ(a, b *chain) []string {
 	shared := 0
 	for shared < len(a.layers) && shared < len(b.layers) &&
@@ -44,9 +50,14 @@ func differ(a, b *chain) []string {
 	}
 	seen := map[string]struct{}{}
 	for _, c := range []*chain{a, b} {
+		var above moves
 		for _, l := range c.layers[:len(c.layers)-shared] {
 			if l.used {
-				collect(l.root, "", seen)
+				var own []moved
+				collect(l.root, "", seen, above, &own)
+				if len(own) > 0 {
+					above = append(above, own)
+				}
 			}
 		}
 	}
@@ -58,13 +69,42 @@ func differ(a, b *chain) []string {
 	return out
 }
 
-func collect(e *entry, path string, seen map[string]struct{}) {
-	seen[path] = struct{}{}
+// moves are the moved directories of layers, topmost layer first.
+type moves [][]moved
+
+// moved is a directory of a layer that is from in the layers below.
+type moved struct{ from, to string }
+
+// shown is where a path of the layer below all these is shown.
+func (ms moves) shown(path string) string {
+	for i := len(ms) - 1; i >= 0; i-- {
+		best := -1
+		for j, m := range ms[i] {
+			// The innermost move counts.
+			if below(path, m.from) && (best < 0 || len(m.from) > len(ms[i][best].from)) {
+				best = j
+			}
+		}
+		if best >= 0 {
+			m := ms[i][best]
+			path = m.to + path[len(m.from):]
+		}
+	}
+	return path
+}
+
+// collect adds where e, at path in its layer, and all in it are shown, and to
+// own the moves that e's layer makes.
+func collect(e *entry, path string, seen map[string]struct{}, above moves, own *[]moved) {
+	seen[above.shown(path)] = struct{}{}
+	if r := e.dir.redirect; r != "" {
+		*own = append(*own, moved{r, path})
+	}
 	for name, c := range e.dir.children {
 		if p := join(path, name); c.kind == dirEntry {
-			collect(c, p, seen)
+			collect(c, p, seen, above, own)
 		} else {
-			seen[p] = struct{}{}
+			seen[above.shown(p)] = struct{}{}
 		}
 	}
 }

@@ -238,6 +238,8 @@ func (m *model) step() {
 		m.editBase()
 	case k < 100:
 		m.writeOpen()
+	case k < 115:
+		m.moveBack(name, b)
 	default:
 		m.change(name, b)
 	}
@@ -298,6 +300,36 @@ func (m *model) writeOpen() {
 	plain, err := os.OpenFile(filepath.Join(m.plain[name], p), os.O_RDWR, 0)
 	m.must(err)
 	m.files = append(m.files, &openFile{name, f, plain})
+}
+
+// moveBack writes into a directory, moves it away, lets the branch be frozen,
+// and moves it back: nothing that chance does often.
+func (m *model) moveBack(name string, b *Branch) {
+	dir, to := names[m.r.IntN(4)], m.path()
+	if n, err := b.Lookup(dir); err != nil || !n.IsDir() {
+		return
+	}
+	if _, err := b.Lookup(to); err == nil || below(to, dir) {
+		return
+	}
+	entries, err := b.ReadDir(dir)
+	m.must(err)
+	for _, e := range entries {
+		if p, data := join(dir, e.Name), m.data(); isReg(e.Mode) {
+			m.log = append(m.log, fmt.Sprintf("%s: WriteFile %q %q", name, p, data))
+			m.must(b.WriteFile(p, data, 0))
+			m.must(plainWrite(m.plain[name], p, data))
+			break
+		}
+	}
+	m.log = append(m.log, fmt.Sprintf("%s: move %q to %q, freeze, move back", name, dir, to))
+	if b.Rename(dir, to, 0, Origin{}) != nil {
+		return // there is no such parent
+	}
+	cp, err := b.Checkpoint("")
+	m.must(err)
+	m.must(b.DropCheckpoint(cp.ID))
+	m.must(b.Rename(to, dir, 0, Origin{}))
 }
 
 func (m *model) change(name string, b *Branch) {
@@ -563,6 +595,7 @@ func (m *model) compareAll() {
 		}
 		m.compareOverrides(b, dir)
 	}
+	m.compareDiffer()
 	if m.t.Failed() {
 		m.t.Fatal("differs")
 	}
@@ -609,6 +642,21 @@ func gitApply(dir string, patch []byte) ([]byte, error) {
 	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	cmd.Stdin = bytes.NewReader(patch)
 	return cmd.CombinedOutput()
+}
+
+// compareDiffer checks that Differ of every two branches leaves nothing out.
+func (m *model) compareDiffer() {
+	var all []*Branch
+	for name := range m.plain {
+		b, err := m.store.Branch(name)
+		m.must(err)
+		for _, other := range all {
+			for _, miss := range undisclosed(m.t, b, other) {
+				m.t.Error(miss)
+			}
+		}
+		all = append(all, b)
+	}
 }
 
 // compareOverrides checks that what is not listed is the base's.
