@@ -608,18 +608,37 @@ func BenchmarkCreate(bm *testing.B) {
 	}
 }
 
-func TestRaiseBase(t *testing.T) {
+// A file of the base whose mtime goes back shows the present, in every branch,
+// and goes on doing so until it is changed again.
+func TestBaseMtimeNeverGoesBack(t *testing.T) {
 	b := newBranch(t)
 	past := time.Now().Add(-time.Hour)
+	shown := lookup(t, b, "dir/file").Attr.Mtime
 	check(t, os.Chtimes(b.inBase("dir/file"), past, past))
-	before := lookup(t, b, "dir/file")
-	b.store.RaiseBase("dir/file")
-	after := lookup(t, b, "dir/file")
-	if after.Attr.Mtime.Sec < time.Now().Unix()-60 || after.Stamp == before.Stamp || after.Version != before.Version {
-		t.Errorf("before %+v, after %+v", before, after)
+	back := lookup(t, b, "dir/file")
+	if !shown.Before(back.Attr.Mtime) {
+		t.Errorf("was %v, is %v", shown, back.Attr.Mtime)
 	}
-	if n := lookup(t, b, "other/x"); !n.inBase || n.Attr.Mtime.IsZero() {
-		t.Errorf("%+v", n)
+	check(t, os.Chmod(b.inBase("dir/file"), 0o600))
+	other := must(b.store.Create("other", CreateOptions{}))(t)
+	if n := lookup(t, other, "dir/file"); n.Attr.Mtime != back.Attr.Mtime || n.Attr.Mode&0o777 != 0o600 {
+		t.Errorf("elsewhere, after a chmod: %v, want %v", n.Attr.Mtime, back.Attr.Mtime)
+	}
+	further := past.Add(-time.Hour)
+	check(t, os.Chtimes(b.inBase("dir/file"), further, further))
+	again := lookup(t, b, "dir/file")
+	if !back.Attr.Mtime.Before(again.Attr.Mtime) {
+		t.Errorf("was %v, is %v", back.Attr.Mtime, again.Attr.Mtime)
+	}
+	future := time.Now().Add(time.Hour)
+	check(t, os.Chtimes(b.inBase("dir/file"), future, future))
+	if n := lookup(t, b, "dir/file"); n.Attr.Mtime.Sec != future.Unix() {
+		t.Errorf("%v is not the file's own", n.Attr.Mtime)
+	}
+	// A file that was not looked at before shows its own, however old.
+	check(t, os.Chtimes(b.inBase("other/x"), past, past))
+	if n := lookup(t, b, "other/x"); n.Attr.Mtime.Sec != past.Unix() {
+		t.Errorf("%v is not the file's own", n.Attr.Mtime)
 	}
 }
 

@@ -73,10 +73,10 @@ func (b *Branch) nodeOf(path string, h *hit) (Node, error) {
 		n.base, n.inBase = h.low, true
 		n.Attr = attrOf(&st)
 		n.Version, n.Stamp = baseVersion(&st)
-		if b.store.raising.Load() > 0 {
-			if t, ok := b.store.raised.Load(h.low); ok && isReg(st.Mode) {
-				n.Attr.Mtime = later(n.Attr.Mtime, t.(Time))
-				n.Stamp = mixTime(n.Stamp, t.(Time)) | baseBit
+		if isReg(st.Mode) {
+			if t := b.store.floor(h.low, &st); !t.IsZero() {
+				n.Attr.Mtime = later(n.Attr.Mtime, t)
+				n.Stamp = mixTime(n.Stamp, t) | baseBit
 			}
 		}
 		if h.mark != nil && isReg(st.Mode) {

@@ -3,6 +3,7 @@ package overlay
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"hash/maphash"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,9 +55,7 @@ type Store struct {
 	// stepped is called between the steps of changes; tests kill there.
 	stepped func(name string)
 
-	// raised holds the mtimes that files of the base show at least.
-	raised  sync.Map // path → Time
-	raising atomic.Int64
+	seen seen
 
 	mu sync.Mutex
 	// guarded by mu, beside refs, open, pins and writers of layers and files:
@@ -74,6 +73,7 @@ type Repair struct {
 // Open opens or makes the store at o.State. Busy when another process has it.
 func Open(o Options) (*Store, []Repair, error) {
 	s := &Store{limit: o.Limit, clock: o.Clock, branches: map[string]*Branch{}, lockFd: -1}
+	s.seen.seed = maphash.MakeSeed()
 	s.base.fd, s.state.fd = -1, -1
 	if s.clock == nil {
 		s.clock = time.Now
@@ -240,22 +240,6 @@ func (s *Store) baseMtime(path string) (Time, error) {
 		return Time{}, nil
 	}
 	return timeOfSpec(st.Mtim), nil
-}
-
-// maxRaised bounds the memory of RaiseBase. Beyond it the earliest are lost,
-// which only matters to tools that remember a file from longer ago.
-const maxRaised = 1 << 16
-
-// RaiseBase makes the base's file at path show the present as its mtime, in all
-// branches, until its own is later. Who watches the base calls it when a change
-// moved the mtime of a file back (a restored backup, git stash), which make and
-// cargo would not notice. It lasts as long as the Store is open.
-func (s *Store) RaiseBase(path string) {
-	if s.raising.Add(1) > maxRaised {
-		s.raised.Clear()
-		s.raising.Store(1)
-	}
-	s.raised.Store(path, s.now())
 }
 
 // Branch is the branch of that name.
