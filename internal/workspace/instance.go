@@ -18,6 +18,7 @@ import (
 	"shadowlsp/fusefs"
 	"shadowlsp/internal/sandbox"
 	"shadowlsp/lsp/agent"
+	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/lsp/wire"
@@ -35,6 +36,9 @@ const (
 	// answer: longer than the scheduler's CancelGrace, which must see that it does
 	// not end and give the server up.
 	cancelLimit = 15 * time.Second
+	// lintLimit bounds one lint: it is far above what a reload of a large
+	// repository takes, and below the scheduler's own limit for a request.
+	lintLimit = 3 * time.Minute
 	// maxSuperseded bounds how often one lint starts over because its branch was
 	// edited meanwhile: then whoever edits without pause is told so.
 	maxSuperseded = 100
@@ -437,6 +441,8 @@ type report struct {
 // diagnose returns final diagnostics of the branch that the instance shows, and
 // the state that they are of.
 func (i *instance) diagnose(ctx context.Context, uris []string) (reports []report, of state, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lintLimit, fmt.Errorf("not proven within %v", lintLimit))
+	defer cancel()
 	for range maxSuperseded {
 		if err := i.sync(ctx); err != nil {
 			return nil, state{}, err
@@ -448,11 +454,17 @@ func (i *instance) diagnose(ctx context.Context, uris []string) (reports []repor
 		i.p.d.trace.Event("barrier", map[string]any{
 			"instance": i.name, "branch": i.showing().name, "rev": before.rev, "ok": err == nil, "us": time.Since(began).Microseconds(),
 		})
-		var e *shadow.Error
-		if errors.As(err, &e) && e.Kind == shadow.Superseded {
+		var (
+			e *shadow.Error
+			b *barrier.Error
+		)
+		switch {
+		case errors.As(err, &e) && e.Kind == shadow.Superseded:
 			continue
-		}
-		if err != nil {
+		case errors.As(err, &b) && b.Kind == barrier.Desync:
+			i.stop(err) // its documents are not ours any more; the question is put to the next one
+			return nil, state{}, err
+		case err != nil:
 			return nil, state{}, err
 		}
 		if _, after := i.state(); after != tells {
