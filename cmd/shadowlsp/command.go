@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,6 +33,9 @@ type options struct {
 	agentListen []string
 	agentRemote bool
 	linger      time.Duration
+	instances   int
+	idleStop    time.Duration
+	priority    string
 	verbose     bool
 	store       storeFlag
 	layerMax    sizeFlag
@@ -65,6 +69,9 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.DurationVar(&o.linger, "linger", time.Minute, "how long a daemon that nothing needs stays")
 	f.Var(&o.store, "store", "where branches live: disk, or memory (then none of them outlives the daemon, kept ones included)")
 	f.Var(&o.layerMax, "layer-max", "how much all branches of a workspace may hold: 500M, 20G, none (default: 10G on disk, 1G in memory)")
+	f.IntVar(&o.instances, "instances", 1, "how many shadow instances of one server may run at once; a second is started only under load")
+	f.DurationVar(&o.idleStop, "idle-stop", 15*time.Minute, "how long instances stay when nobody asks anything")
+	f.StringVar(&o.priority, "priority", "auto", "processor, disk and memory priority of instances: idle, normal, or auto (idle while an editor is attached)")
 	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
@@ -105,7 +112,10 @@ func (o *options) starter(server []string) (launch.Starter, error) {
 	if err != nil {
 		return launch.Starter{}, fmt.Errorf("finding our own executable: %w", err)
 	}
-	args := []string{"--linger", o.linger.String()}
+	args := []string{
+		"--linger", o.linger.String(), "--instances", strconv.Itoa(o.instances),
+		"--idle-stop", o.idleStop.String(), "--priority", o.priority,
+	}
 	if o.traceDump != "" {
 		file, err := filepath.Abs(o.traceDump)
 		if err != nil {
@@ -226,6 +236,9 @@ func (o *options) serve(p root.Place, server []string, detached bool) (err error
 		Place:       p,
 		AgentListen: o.agentListen,
 		AgentRemote: o.agentRemote,
+		Instances:   o.instances,
+		IdleStop:    o.idleStop,
+		Priority:    workspace.Priority(o.priority),
 		TraceFile:   o.traceDump,
 		Server:      server,
 		Env:         os.Environ(),

@@ -33,6 +33,13 @@ type Config struct {
 	AgentListen []string
 	// AgentRemote allows addresses that other machines can reach.
 	AgentRemote bool
+	// Instances bounds the instances of one server; 0 is 1.
+	Instances int
+	// IdleStop is how long instances stay when nothing is asked; 0 is the
+	// scheduler's default.
+	IdleStop time.Duration
+	// Priority of instances; "" is PriorityAuto.
+	Priority Priority
 	// TraceFile receives every message and event; "" is none.
 	TraceFile string
 	// Server is the command where no editor has named one; may be empty.
@@ -135,6 +142,9 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 			d.closeStores()
 		}
 	}()
+	if err = cfg.Priority.validate(); err != nil {
+		return nil, nil, err
+	}
 	if err = cfg.Place.Make(); err != nil {
 		return nil, nil, err
 	}
@@ -406,11 +416,30 @@ func (d *daemon) restLocked() {
 	})
 }
 
-// priority makes room for the person while there is one.
+// Priority says how much room instances leave to everything else.
+type Priority string
+
+const (
+	PriorityAuto   Priority = "auto"   // idle while an editor is attached
+	PriorityIdle   Priority = "idle"   // they starve and die first
+	PriorityNormal Priority = "normal" // as any program
+)
+
+// validate returns an error that names what is allowed.
+func (p Priority) validate() error {
+	switch p {
+	case "", PriorityAuto, PriorityIdle, PriorityNormal:
+		return nil
+	}
+	return fmt.Errorf("priority %q is not known: it is auto, idle or normal", string(p))
+}
+
+// priority is that of an instance that is started now.
 func (d *daemon) priority() sandbox.Priority {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.editors) > 0 {
+	attached := len(d.editors) > 0
+	d.mu.Unlock()
+	if d.cfg.Priority == PriorityIdle || d.cfg.Priority != PriorityNormal && attached {
 		return sandbox.Background
 	}
 	return sandbox.Priority{}

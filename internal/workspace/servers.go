@@ -150,7 +150,7 @@ func (d *daemon) poolFor(params json.RawMessage) (*pool, error) {
 	key := serverKey(l.Command)
 	p := d.pools[key]
 	if p == nil {
-		p = newPool(d, l, barrier.For(l.Command, nil), scheduler.Config{})
+		p = newPool(d, l, barrier.For(l.Command, nil), scheduler.Config{Max: d.cfg.Instances, IdleStop: d.cfg.IdleStop})
 		d.pools[key] = p
 	}
 	return p, nil
