@@ -37,6 +37,11 @@
 // program that kills the init first, or forks faster than it is killed, gets
 // away. [Probe] says so.
 //
+// Without a view ([Spec.NoView], the mode in which servers see the person's own
+// files) the folder is mounted read-only where there are namespaces, else
+// Landlock refuses writing to it; [Process.Guard] says which holds, or that
+// nothing does.
+//
 // Absent on purpose: what a view shows (fusefs), what a branch holds (overlay),
 // who decides when a program runs (workspace). Network namespaces, Landlock,
 // limits and terminals belong here too; their places are [cloneFlags],

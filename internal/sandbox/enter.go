@@ -45,6 +45,8 @@ func Enter() {
 type initProcess struct {
 	conn *net.UnixConn
 	spec *initSpec
+	// readOnly is why the folder could not be mounted read-only, or nil.
+	readOnly error
 
 	mu  sync.Mutex // guards pid, and that it is not signalled once collected
 	pid int        // the program, or 0
@@ -58,7 +60,9 @@ func (in *initProcess) run() {
 		in.fail(failed)
 	}
 	err := send(in.conn, report{Mounted: &mounted{FreshProc: freshProc}}, fuse)
-	unix.Close(fuse)
+	if fuse >= 0 {
+		unix.Close(fuse)
+	}
 	if err != nil {
 		in.exit(1)
 	}
@@ -67,7 +71,7 @@ func (in *initProcess) run() {
 	signal.Notify(signals, forwarded...)
 
 	<-orders // Exec; a leash that ends instead ends us
-	pid, failed := in.launch()
+	pid, said, failed := in.launch()
 	if failed != nil {
 		in.fail(failed)
 	}
@@ -75,7 +79,8 @@ func (in *initProcess) run() {
 	in.pid = pid
 	in.mu.Unlock()
 	go in.forward(signals)
-	if err := send(in.conn, report{Started: pid}, -1); err != nil {
+	said.Started = pid
+	if err := send(in.conn, said, -1); err != nil {
 		in.exit(1)
 	}
 	in.reap(pid)

@@ -11,8 +11,8 @@ import (
 )
 
 // launch starts the program, as the init's child, with the init's standard
-// streams, and lets go of those.
-func (in *initProcess) launch() (pid int, failed *Error) {
+// streams, and lets go of those. said has what is to be told of its guard.
+func (in *initProcess) launch() (pid int, said report, failed *Error) {
 	spec := in.spec
 	prioritise(spec.Priority)
 	// Until somebody asks, the kernel takes uid 0 for the owner of a FUSE root.
@@ -21,27 +21,36 @@ func (in *initProcess) launch() (pid int, failed *Error) {
 	unix.Stat(spec.Mount, &unix.Stat_t{})
 	path, failed := lookUp(spec.Argv[0], spec.Dir, spec.Env)
 	if failed != nil {
-		return 0, failed
+		return 0, said, failed
 	}
-	if failed := restrict(spec.UserNS); failed != nil {
-		return 0, failed
+	if failed := restrict(spec); failed != nil {
+		return 0, said, failed
 	}
+	said.Guard, said.Open = in.guard()
 	// From here the init's memory and descriptors are its own, whatever the
 	// program's uid: it holds the leash. (Only now, because /proc/self belongs
 	// to root after it.)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return 0, &Error{Op: "set dumpable", Kind: Namespace, Err: err}
+		return 0, said, &Error{Op: "set dumpable", Kind: Namespace, Err: err}
+	}
+	attr := &syscall.SysProcAttr{
+		// A group of its own: kill(0, …) in the program must not reach the
+		// init, which would pass it on to the program a second time.
+		Setpgid: true,
+	}
+	if spec.NoPIDNamespace {
+		// The kernel does not end it with the init. (The thread that this hangs
+		// on is the init's first, which lives as long as the init.)
+		attr.Pdeathsig = syscall.SIGKILL
 	}
 	pid, err := syscall.ForkExec(path, spec.Argv, &syscall.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
 		Files: []uintptr{0, 1, 2},
-		// A group of its own: kill(0, …) in the program must not reach the
-		// init, which would pass it on to the program a second time.
-		Sys: &syscall.SysProcAttr{Setpgid: true},
+		Sys:   attr,
 	})
 	if err != nil {
-		return 0, execError(spec.Argv[0], spec.Dir, err)
+		return 0, said, execError(spec.Argv[0], spec.Dir, err)
 	}
 	// Whoever reads the program's output must see its end when the program
 	// closes it.
@@ -53,7 +62,7 @@ func (in *initProcess) launch() (pid int, failed *Error) {
 			unix.Close(fd)
 		}
 	}
-	return pid, nil
+	return pid, said, nil
 }
 
 // lookUp finds the command as a shell in dir with this environment would.

@@ -13,6 +13,12 @@ const Source = "shadowlsp"
 // mount makes the init's mount namespace what the program shall see, and
 // returns the FUSE descriptor, and why /proc is not fresh or "".
 func (in *initProcess) mount() (freshProc string, fuse int, failed *Error) {
+	if in.spec.NoNamespaces {
+		if failed := becomeSubreaper(); failed != nil {
+			return "", -1, failed
+		}
+		return "there are no namespaces", -1, nil
+	}
 	// No mount may travel, in or out: what the person mounts meanwhile below
 	// the root would cover the view, and what we mount would cover the root.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -20,8 +26,8 @@ func (in *initProcess) mount() (freshProc string, fuse int, failed *Error) {
 	}
 	if in.spec.NoPIDNamespace {
 		freshProc = "there is no pid namespace"
-		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return "", -1, &Error{Op: "become subreaper", Kind: Namespace, Err: err}
+		if failed := becomeSubreaper(); failed != nil {
+			return "", -1, failed
 		}
 	} else if err := mountProc(); err != nil {
 		// The kernel refuses it where the outer /proc has something mounted
@@ -30,8 +36,38 @@ func (in *initProcess) mount() (freshProc string, fuse int, failed *Error) {
 		// namespace's processes cannot be entered through it.
 		freshProc = err.Error()
 	}
+	if in.spec.NoView {
+		in.readOnly = readOnly(in.spec.Mount)
+		return freshProc, -1, nil
+	}
 	fuse, failed = mountFuse(in.spec.Mount, in.spec.UserNS)
 	return freshProc, fuse, failed
+}
+
+func becomeSubreaper() *Error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return &Error{Op: "become subreaper", Kind: Namespace, Err: err}
+	}
+	return nil
+}
+
+// guard says what keeps the program from the person's folder, after it has
+// taken what right it can from the calling thread.
+func (in *initProcess) guard() (g Guard, open string) {
+	switch {
+	case !in.spec.NoView:
+		return GuardView, ""
+	case !in.spec.NoNamespaces && in.readOnly == nil:
+		return GuardMount, ""
+	}
+	err := landlock(in.spec.Mount)
+	if err == nil {
+		return GuardLandlock, ""
+	}
+	if in.readOnly != nil {
+		return GuardNone, in.readOnly.Error() + "; " + err.Error()
+	}
+	return GuardNone, err.Error()
 }
 
 func mountProc() error {

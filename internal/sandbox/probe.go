@@ -29,11 +29,12 @@ type Abilities struct {
 	PIDNS     Ability // pid namespaces
 	FreshProc Ability // a /proc of the namespace's own
 	Mount     Ability // FUSE can be mounted, and the kernel speaks to us over it
+	Landlock  Ability // a program can be kept from writing to a folder
 }
 
 // All lists them in the order in which they depend on each other.
 func (a Abilities) All() []Ability {
-	return []Ability{a.Device, a.UserNS, a.PIDNS, a.FreshProc, a.Mount}
+	return []Ability{a.Device, a.UserNS, a.PIDNS, a.FreshProc, a.Mount, a.Landlock}
 }
 
 // probeLimit bounds one probing process; a healthy one takes milliseconds.
@@ -44,6 +45,11 @@ const probeLimit = 10 * time.Second
 func Probe() Abilities {
 	var a Abilities
 	a.Device = probeDevice()
+	if bare, err := probeIn(Spec{NoView: true, NoNamespaces: true, NoPIDNamespace: true}); err != nil {
+		a.Landlock = landlockAbility(err.Error())
+	} else {
+		a.Landlock = landlockAbility(bare.Landlock)
+	}
 	userNS := NeedsUserNS()
 	full, err := probeIn(Spec{UserNS: userNS})
 	if err != nil {
@@ -154,6 +160,7 @@ type probed struct {
 	Private   string // "" or why mounts could not be made private
 	FreshProc string
 	Mount     string
+	Landlock  string
 }
 
 func (p probed) userNS() error {
@@ -208,6 +215,13 @@ func greet(fuse *os.File) string {
 // probe is the init's side.
 func (in *initProcess) probe() {
 	var got probed
+	if in.spec.NoNamespaces {
+		if err := probeLandlock(); err != nil {
+			got.Landlock = err.Error()
+		}
+		send(in.conn, got, -1)
+		return
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		got.Private = "make mounts private: " + err.Error()
 		got.FreshProc, got.Mount = "not tried", "not tried"

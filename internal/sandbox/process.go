@@ -30,10 +30,15 @@ type Process struct {
 	// FreshProc is empty when /proc inside shows only the namespace's own
 	// processes, else it says why not.
 	FreshProc string
+	// Guard is what keeps the program from writing the person's folder, and
+	// Unguarded why it is GuardNone; both are set when Exec has returned.
+	Guard     Guard
+	Unguarded string
 
-	name string
-	cmd  *exec.Cmd
-	conn *net.UnixConn
+	name  string
+	noPID bool // Spec.NoPIDNamespace
+	cmd   *exec.Cmd
+	conn  *net.UnixConn
 
 	answers chan answer   // from the reader to Exec; capacity 1
 	done    chan struct{} // closed when the init is collected
@@ -45,8 +50,10 @@ type Process struct {
 }
 
 type answer struct {
-	pid int
-	err *Error
+	pid   int
+	guard Guard
+	open  string
+	err   *Error
 }
 
 // NeedsUserNS reports whether the calling process must use Spec.UserNS because
@@ -79,7 +86,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		fuse, r = nil, report{}
 		err = context.Cause(ctx)
 	}
-	if err == nil && r.Mounted != nil && fuse != nil {
+	if err == nil && r.Mounted != nil && (fuse != nil || spec.NoView) {
 		p.Fuse, p.FreshProc = fuse, r.Mounted.FreshProc
 		go p.read() // ends when the init does; Wait waits for it
 		return p, nil
@@ -101,12 +108,17 @@ func check(spec Spec) error {
 		return &Error{Op: "start", Name: spec.Dir, Kind: Invalid, Err: errors.New("the working directory is not an absolute path")}
 	case !filepath.IsAbs(spec.Mount):
 		return &Error{Op: "start", Name: spec.Mount, Kind: Invalid, Err: errors.New("the mount point is not an absolute path")}
+	case spec.NoNamespaces && (!spec.NoView || !spec.NoPIDNamespace || spec.UserNS):
+		return &Error{Op: "start", Kind: Invalid, Err: errors.New("a view or another namespace is asked for, and no namespaces")}
 	}
 	return nil
 }
 
 // cloneFlags are the namespaces of a spec.
 func cloneFlags(spec Spec) uintptr {
+	if spec.NoNamespaces {
+		return 0
+	}
 	flags := uintptr(unix.CLONE_NEWNS)
 	if spec.UserNS {
 		flags |= unix.CLONE_NEWUSER
@@ -170,6 +182,7 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 		return nil, &Error{Op: "clone", Kind: Namespace, Err: err}
 	}
 	p := &Process{
+		noPID:   spec.NoPIDNamespace,
 		cmd:     cmd,
 		conn:    conn,
 		answers: make(chan answer, 1),
@@ -181,6 +194,7 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 	err = send(conn, order{Spec: &initSpec{
 		Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, Mount: spec.Mount,
 		UserNS: spec.UserNS, NoPIDNamespace: spec.NoPIDNamespace,
+		NoView: spec.NoView, NoNamespaces: spec.NoNamespaces,
 		Priority: spec.Priority, Probe: probe,
 	}}, -1)
 	if err != nil {
@@ -205,7 +219,7 @@ func (p *Process) read() {
 		switch {
 		case r.Started != 0:
 			answered = true
-			p.answers <- answer{pid: r.Started}
+			p.answers <- answer{pid: r.Started, guard: r.Guard, open: r.Open}
 		case r.Failed != nil:
 			if !answered {
 				answered = true
@@ -244,6 +258,7 @@ func (p *Process) Exec() error {
 		p.Kill()
 		return a.err
 	}
+	p.Guard, p.Unguarded = a.guard, a.open
 	return nil
 }
 
@@ -254,6 +269,11 @@ func (p *Process) Signal(sig syscall.Signal) error {
 
 // Kill ends the program and everything it started. It does not wait.
 func (p *Process) Kill() {
+	if p.noPID {
+		// Only the init can find what is to be ended with it.
+		p.conn.Close()
+		return
+	}
 	// Cutting the leash would do as well; the signal does not depend on the
 	// init being scheduled.
 	p.cmd.Process.Kill()

@@ -13,14 +13,16 @@ import (
 var rootDrops = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
 
 // restrict takes the program's rights from the calling thread, which must be
-// locked: what it forks next has the same. Landlock's place is here, after
-// no_new_privs.
-func restrict(userNS bool) *Error {
+// locked: what it forks next has the same. Landlock comes after it (guard).
+func restrict(spec *initSpec) *Error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return &Error{Op: "set no_new_privs", Kind: Namespace, Err: err}
 	}
 	drops := rootDrops
-	if userNS {
+	if spec.NoNamespaces && !hasCap(unix.CAP_SETPCAP) {
+		return nil // an ordinary user's program has nothing to lose
+	}
+	if spec.UserNS {
 		// In its own namespace the program has no business with any.
 		drops = nil
 		for c := range uintptr(64) {
@@ -41,6 +43,13 @@ func restrict(userNS bool) *Error {
 		return &Error{Op: "clear ambient capabilities", Kind: Namespace, Err: err}
 	}
 	return dropCaps(drops)
+}
+
+// hasCap says whether this thread has a capability.
+func hasCap(c uint) bool {
+	var data [2]unix.CapUserData
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	return unix.Capget(&hdr, &data[0]) == nil && data[c/32].Effective&(1<<(c%32)) != 0
 }
 
 func dropCaps(drops []uintptr) *Error {

@@ -392,9 +392,6 @@ func TestNothingSurvives(t *testing.T) {
 			"Kill":              func(p *Process, _ *os.File) { p.Kill() },
 			"the leash's end":   func(p *Process, _ *os.File) { p.conn.Close() },
 		} {
-			if !pidNS && name == "Kill" {
-				continue // what Kill cannot promise without a pid namespace
-			}
 			t.Run(name+" pidns="+strconv.FormatBool(pidNS), func(t *testing.T) {
 				r, w, err := os.Pipe()
 				if err != nil {

@@ -31,14 +31,18 @@ type initSpec struct {
 	Dir, Mount     string
 	UserNS         bool
 	NoPIDNamespace bool
+	NoView         bool
+	NoNamespaces   bool
 	Priority       Priority
 	Probe          bool
 }
 
-// report is what the init tells the daemon. Exactly one field is set.
+// report is what the init tells the daemon. Exactly one thing at a time.
 type report struct {
 	Mounted *mounted // carries the FUSE descriptor
 	Started int      // the program's pid in its namespace
+	Guard   Guard    // with Started: what keeps the program from the folder
+	Open    string   // with Started: why it is no better, or ""
 	Exited  *exited
 	Failed  *failure
 }

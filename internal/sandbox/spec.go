@@ -28,6 +28,12 @@ type Spec struct {
 	UserNS bool
 	// NoPIDNamespace is the lesser mode for kernels that refuse one.
 	NoPIDNamespace bool
+	// NoView mounts nothing over Mount: the program sees what is there, and is
+	// kept from writing it as far as the machine can; Process.Guard says how.
+	NoView bool
+	// NoNamespaces makes none at all, for kernels that refuse them all; only
+	// with NoView and NoPIDNamespace, and without UserNS.
+	NoNamespaces bool
 
 	Priority Priority
 }
