@@ -1,7 +1,7 @@
 # shadowlsp. `make build` needs Go alone; everything else first lets
 # scripts/setup put the pinned tools it needs into .tools/.
 
-.PHONY: build setup test demo bench fuzz lint clean
+.PHONY: build setup test demo bench bench-fs fuzz lint clean
 .DEFAULT_GOAL := build
 
 # Tests and demos find the pinned tools before any that the machine has.
@@ -31,6 +31,11 @@ demo: build
 bench: build
 	@scripts/setup system gopls xmod xtools
 	@go run ./integration/bench -shadowlsp bin/shadowlsp $(BENCH)
+
+# The shadow folder beside other file systems, as root. BENCHFS='-rounds 3' sets flags.
+bench-fs:
+	@scripts/setup system xtools fspeers
+	@go run ./integration/bench/fs $(BENCHFS)
 
 # Each fuzz target in turn, FUZZTIME each.
 fuzz:

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"shadowlsp/integration/stage"
+)
+
+const bigFile = "big.bin"
+
+// plant makes the tree: a Go module in a git repository, with copies of itself
+// in a folder that go does not look into.
+func (s *stand) plant(ctx context.Context, source string, o options) error {
+	if err := stage.Copy(s.tree, source); err != nil {
+		return err
+	}
+	for i := range o.copies {
+		if err := stage.Copy(filepath.Join(s.tree, "_more", fmt.Sprint(i)), source); err != nil {
+			return err
+		}
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(s.self, self, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	s.env = append(os.Environ(),
+		"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE="+filepath.Join(s.top, "modules"), "GOTELEMETRY=off",
+		"HOME="+filepath.Join(s.top, "home"), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	if err := os.Mkdir(filepath.Join(s.top, "home"), 0o777); err != nil {
+		return err
+	}
+	modules, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		return err
+	}
+	script := `
+git init -q
+printf '%s\n' /` + bigFile + ` /scratch >.git/info/exclude
+git add --all
+git -c user.name=bench -c user.email=bench@example.test commit -qm "as it was"
+GOPROXY="file://` + strings.TrimSpace(string(modules)) + `/cache/download,$(go env GOPROXY)" go mod download
+chmod -R a+rwX "$GOMODCACHE" "$HOME"
+mkdir scratch
+`
+	if o.megabytes > 0 {
+		script += fmt.Sprintf("head -c %dM /dev/urandom >%s\n", o.megabytes, bigFile)
+	}
+	script += fmt.Sprintf("chown -R %d:%d .\n", ordinary, ordinary)
+	if err := s.shell(ctx, s.tree, script); err != nil {
+		return err
+	}
+	return filepath.WalkDir(s.tree, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() == ".git" {
+			return skip(err)
+		}
+		if e.Type().IsRegular() && e.Name() != bigFile {
+			rel, _ := filepath.Rel(s.tree, path)
+			s.files = append(s.files, rel)
+		}
+		return nil
+	})
+}
+
+func skip(err error) error {
+	if err == nil {
+		err = fs.SkipDir
+	}
+	return err
+}
+
+// shell runs a script of this machine's, outside of all lanes.
+func (s *stand) shell(ctx context.Context, dir, script string) error {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-euc", script)
+	cmd.Dir, cmd.Env = dir, s.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", script, err, out)
+	}
+	return nil
+}
