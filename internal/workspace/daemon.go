@@ -17,6 +17,7 @@ import (
 
 	"shadowlsp/fusefs"
 	"shadowlsp/internal/launch"
+	"shadowlsp/internal/mode"
 	"shadowlsp/internal/root"
 	"shadowlsp/internal/sandbox"
 	"shadowlsp/lsp/agent"
@@ -46,6 +47,7 @@ type Config struct {
 	Server []string
 	Env    []string
 	Layers Layers
+	Mode   mode.Mode // as asked for
 	// Linger is how long the daemon stays when nothing needs it any more.
 	Linger time.Duration
 	// Ready is told once: nil when the daemon listens, or why it does not.
@@ -60,6 +62,7 @@ type daemon struct {
 	ctx       context.Context
 	stop      context.CancelFunc
 	store     *overlay.Store
+	mode      mode.Decision
 	layers    LayersStatus // but for what is used
 	memory    *memory      // nil where layers are on disk
 	base      *fusefs.Base
@@ -80,6 +83,7 @@ type daemon struct {
 	// connections counts those of the agent port, from before they have a session:
 	// who is being attached needs the daemon too.
 	connections int
+	joined      bool // somebody has
 	nextAgent   int
 	idle        *time.Timer
 	ending      bool
@@ -154,6 +158,9 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if d.trace, err = trace.Open(cfg.TraceFile); err != nil {
 		return nil, nil, err
 	}
+	if d.mode, err = mode.Decide(cfg.Mode, sandbox.Probe()); err != nil {
+		return nil, nil, err
+	}
 	if err = d.openLayers(); err != nil {
 		return nil, nil, err
 	}
@@ -165,7 +172,7 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the servers' log: %w", err)
 	}
-	if err = d.servers.load(filepath.Join(cfg.Place.State, "servers.json")); err != nil {
+	if err = d.servers.load(filepath.Join(cfg.Place.State, serversFile)); err != nil {
 		cfg.Log.Warn().Err(err).Msg("what was known of the servers is lost; it is learnt anew from the editor")
 	}
 	if err = d.openBranches(); err != nil {
@@ -394,18 +401,27 @@ func (d *daemon) front(c net.Conn) {
 
 // busyLocked says that somebody needs the daemon.
 func (d *daemon) busyLocked() {
+	d.joined = true
 	if d.idle != nil {
 		d.idle.Stop()
 		d.idle = nil
 	}
 }
 
+// firstPatience is how long a daemon waits for the first who needs it, however
+// short it lingers: on a machine that is busy it takes seconds to join.
+const firstPatience = 10 * time.Second
+
 // restLocked ends the daemon after a while if nobody needs it.
 func (d *daemon) restLocked() {
 	if d.ending || d.idle != nil || len(d.editors) > 0 || d.connections > 0 {
 		return
 	}
-	d.idle = time.AfterFunc(d.cfg.Linger, func() {
+	linger := d.cfg.Linger
+	if !d.joined {
+		linger = max(linger, firstPatience) // who has had it started is on the way
+	}
+	d.idle = time.AfterFunc(linger, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if len(d.editors) == 0 && d.connections == 0 {
