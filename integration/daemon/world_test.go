@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"shadowlsp/integration/need"
 	"shadowlsp/integration/stage"
@@ -89,12 +91,6 @@ func newWorld(t *testing.T, files map[string]string) *world {
 
 // lookOver ends a world and says what is not as it must be.
 func (w *world) lookOver(t *testing.T) {
-	if t.Failed() {
-		if log, err := os.ReadFile(w.place.Log()); err == nil {
-			const most = 6000
-			t.Logf("the daemon's log ends:\n%s", log[max(len(log)-most, 0):])
-		}
-	}
 	mounts, err := w.Mounts()
 	if err != nil || len(mounts) > 0 {
 		t.Errorf("mounted on the person's folder: %q, %v", mounts, err)
@@ -110,12 +106,42 @@ func (w *world) lookOver(t *testing.T) {
 	if daemon != 0 {
 		all = family(t, daemon)
 	}
+	if daemon != 0 {
+		if err := syscall.Kill(daemon, syscall.SIGCONT); err == nil {
+			must(t, syscall.Kill(daemon, syscall.SIGTERM))
+		}
+		if !all[0].gone(stopTime) {
+			t.Errorf("the daemon did not end within %v of SIGTERM", stopTime)
+		}
+	}
+	w.readLog(t)
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
 	allGone(t, all)
 	if err := await(patience, func() bool { return len(traces(w.top)) == 0 }); err != nil {
 		t.Errorf("left behind: %s", strings.Join(traces(w.top), "\n"))
+	}
+}
+
+// stopTime is how long a daemon may take to end in good order.
+const stopTime = 10 * time.Second
+
+// readLog looks for what must never be in a daemon's log, and shows its end when
+// the test has failed.
+func (w *world) readLog(t *testing.T) {
+	log, err := os.ReadFile(w.place.Log())
+	if err != nil {
+		return // no daemon was started in the background
+	}
+	for _, never := range []string{"DATA RACE", "panic", "fatal error", `"level":"error"`} {
+		if _, after, found := strings.Cut(string(log), never); found {
+			t.Errorf("the daemon's log holds %s%.3000s", never, after)
+		}
+	}
+	if t.Failed() {
+		const most = 6000
+		t.Logf("the daemon's log ends:\n%s", log[max(len(log)-most, 0):])
 	}
 }
 
