@@ -39,6 +39,7 @@ type options struct {
 	verbose     bool
 	store       storeFlag
 	layerMax    sizeFlag
+	mode        modeFlag
 }
 
 func command() *cobra.Command {
@@ -72,10 +73,11 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.IntVar(&o.instances, "instances", 1, "how many shadow instances of one server may run at once; a second is started only under load")
 	f.DurationVar(&o.idleStop, "idle-stop", 15*time.Minute, "how long instances stay when nobody asks anything")
 	f.StringVar(&o.priority, "priority", "auto", "processor, disk and memory priority of instances: idle, normal, or auto (idle while an editor is attached)")
+	f.Var(&o.mode, "mode", "how servers see a branch: full (as their disk), documents (as open documents), auto (the best that the machine gives; see doctor)")
 	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
-	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand())
+	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand())
 	return c
 }
 
@@ -131,6 +133,9 @@ func (o *options) starter(server []string) (launch.Starter, error) {
 	}
 	if o.store != "" {
 		args = append(args, "--store", string(o.store))
+	}
+	if o.mode != "" {
+		args = append(args, "--mode", string(o.mode))
 	}
 	if o.layerMax != 0 {
 		args = append(args, "--layer-max", o.layerMax.String())
@@ -243,6 +248,7 @@ func (o *options) serve(p root.Place, server []string, detached bool) (err error
 		Server:      server,
 		Env:         os.Environ(),
 		Layers:      workspace.Layers{Memory: o.store == memoryStore, Max: int64(o.layerMax)},
+		Mode:        o.mode.wanted(),
 		Linger:      o.linger,
 		Ready:       ready,
 		Log:         zerolog.New(os.Stderr).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger(),

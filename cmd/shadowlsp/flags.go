@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"shadowlsp/internal/mode"
 )
 
 // storeFlag is where branches live; "" is the default, the disk.
@@ -57,4 +59,23 @@ func (s *sizeFlag) Set(text string) error {
 	}
 	*s = sizeFlag(value * float64(unit))
 	return nil
+}
+
+// modeFlag is how servers see a branch; "" is the default, auto.
+type modeFlag string
+
+func (m *modeFlag) String() string { return string(*m) }
+func (*modeFlag) Type() string     { return "auto|full|documents" }
+
+func (m *modeFlag) Set(text string) error {
+	parsed, err := mode.Parse(text)
+	*m = modeFlag(parsed)
+	return err
+}
+
+func (m modeFlag) wanted() mode.Mode {
+	if m == "" {
+		return mode.Auto
+	}
+	return mode.Mode(m)
 }

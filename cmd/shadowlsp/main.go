@@ -19,11 +19,13 @@ import (
 	"fmt"
 	"os"
 
+	"shadowlsp/internal/doctor"
 	"shadowlsp/internal/sandbox"
 )
 
 func main() {
 	sandbox.Enter() // does not return in a child that is to become a sandboxed program
+	doctor.Look()   // nor this in the program by which doctor tries a view
 	err := command().Execute()
 	var exit exitCode
 	switch {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"shadowlsp/internal/root"
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/wire"
@@ -127,7 +128,7 @@ func (d *daemon) poolFor(params json.RawMessage) (*pool, error) {
 		l, known = *named, true
 	}
 	if !known {
-		command, err := d.detect()
+		command, err := detect(d.root, d.cfg.Env)
 		if err != nil {
 			return nil, err
 		}
@@ -176,18 +177,44 @@ var detectable = []struct {
 	{[]string{"gopls"}, []string{"go.work", "go.mod", "*/go.mod", "*.go"}},
 }
 
-// detect finds a server for a workspace that no editor has opened yet.
-func (d *daemon) detect() ([]string, error) {
-	path := ""
-	for _, v := range d.cfg.Env {
+// FindServer returns the server that an agent would be given at p while no
+// editor is attached, and how it is known; or what to do.
+func FindServer(p root.Place, env []string) (command []string, how string, err error) {
+	var k knowledge
+	if err := k.load(filepath.Join(p.State, serversFile)); err != nil {
+		return nil, "", err
+	}
+	if l, known := k.newest(); known {
+		name := l.Command[0]
+		if _, err := exec.LookPath(name); filepath.IsAbs(name) && err != nil || !strings.Contains(name, "/") && !onPath(name, searchPath(env)) {
+			return nil, "", fmt.Errorf("an editor last ran %v, which cannot be found now: install it, or put its folder on the PATH", l.Command)
+		}
+		return l.Command, "an editor ran it here", nil
+	}
+	command, err = detect(p.Root, env)
+	return command, "recognised by the files of the workspace", err
+}
+
+// serversFile holds what was learnt, in the state directory.
+const serversFile = "servers.json"
+
+// searchPath is the PATH of an environment.
+func searchPath(env []string) (path string) {
+	for _, v := range env {
 		if p, ok := strings.CutPrefix(v, "PATH="); ok {
 			path = p
 		}
 	}
+	return path
+}
+
+// detect finds a server for a workspace that no editor has opened yet.
+func detect(root string, env []string) ([]string, error) {
+	path := searchPath(env)
 	missing := ""
 	for _, s := range detectable {
 		for _, pattern := range s.files {
-			if found, err := filepath.Glob(filepath.Join(d.root, pattern)); err != nil || len(found) == 0 {
+			if found, err := filepath.Glob(filepath.Join(root, pattern)); err != nil || len(found) == 0 {
 				continue
 			}
 			if onPath(s.command[0], path) {
@@ -198,9 +225,9 @@ func (d *daemon) detect() ([]string, error) {
 		}
 	}
 	if missing != "" {
-		return nil, wire.Errorf(wire.CodeRequestFailed, "the workspace %s wants %s, which is not on the PATH: install it, or name a server with `shadowlsp connect -- SERVER`", d.root, missing)
+		return nil, wire.Errorf(wire.CodeRequestFailed, "the workspace %s wants %s, which is not on the PATH: install it, or name a server with `shadowlsp connect -- SERVER`", root, missing)
 	}
-	return nil, wire.Errorf(wire.CodeRequestFailed, "no language server is known for %s: open it in an editor that runs `shadowlsp -- SERVER`, or name one with `shadowlsp connect -- SERVER`", d.root)
+	return nil, wire.Errorf(wire.CodeRequestFailed, "no language server is known for %s: open it in an editor that runs `shadowlsp -- SERVER`, or name one with `shadowlsp connect -- SERVER`", root)
 }
 
 func onPath(name, path string) bool {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"shadowlsp/internal/mode"
 )
 
 // Status is what `shadowlsp status --json` prints.
@@ -23,6 +25,7 @@ type Status struct {
 	// Branches are all of the workspace, sorted by name.
 	Branches []BranchStatus `json:"branches"`
 	Layers   LayersStatus   `json:"layers"`
+	Mode     mode.Decision  `json:"mode"`
 	Memory   uint64         `json:"memoryBytes"` // of the daemon's heap and stacks
 	Dropped  uint64         `json:"traceDropped"`
 }
@@ -66,7 +69,7 @@ func (d *daemon) status() Status {
 		Root: d.root, PID: os.Getpid(), Uptime: time.Since(d.began).Seconds(), Agent: d.addresses,
 		Fronts: []FrontStatus{}, Servers: []ServerStatus{}, Branches: []BranchStatus{}, Dropped: d.trace.Dropped(),
 	}
-	s.Layers = d.layers
+	s.Layers, s.Mode = d.layers, d.mode
 	s.Layers.Used = d.store.Used()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -152,6 +155,10 @@ func (s Status) Print(w io.Writer) error {
 	fmt.Fprintf(t, "agents connect to\t%s\n", s.Agent.Unix)
 	if s.Agent.TCP != "" {
 		fmt.Fprintf(t, "\t%s, with the token in %s\n", s.Agent.TCP, s.Agent.TokenFile)
+	}
+	fmt.Fprintf(t, "mode\t%s\n", s.Mode.Mode)
+	if s.Mode.Mode != mode.Full {
+		fmt.Fprintf(t, "\tbecause: %s\n\tlost: %s\n\tto do: %s\n", s.Mode.Why, s.Mode.Lost, s.Mode.Remedy)
 	}
 	fmt.Fprintf(t, "layers\t%s\n", s.Layers)
 	for _, f := range s.Fronts {
