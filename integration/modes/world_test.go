@@ -216,7 +216,12 @@ func (w *world) deleted(name string) map[string]any {
 	return map[string]any{"uri": w.uri(name), "delete": true}
 }
 
-func edits(all ...map[string]any) map[string]any { return map[string]any{"edits": all} }
+func edits(all ...map[string]any) map[string]any {
+	if all == nil {
+		all = []map[string]any{}
+	}
+	return map[string]any{"edits": all}
+}
 
 func document(uri string) map[string]any {
 	return map[string]any{"textDocument": map[string]any{"uri": uri}}

@@ -62,6 +62,7 @@ type document struct {
 type state struct {
 	rev       uint64
 	documents []shadow.Document
+	overrides []overlay.Override
 	// versions are the documents' versions as each session numbers them, by
 	// canonical URI.
 	versions map[*session]map[string]int32
@@ -240,7 +241,7 @@ func (b *branch) state(root string, language func(path string) (string, bool)) (
 		}
 	}
 	sort.Slice(docs, func(i, j int) bool { return docs[i].URI < docs[j].URI })
-	st.documents = docs
+	st.documents, st.overrides = docs, overrides
 	return st, nil
 }
 

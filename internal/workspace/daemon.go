@@ -65,7 +65,7 @@ type daemon struct {
 	mode      mode.Decision
 	layers    LayersStatus // but for what is used
 	memory    *memory      // nil where layers are on disk
-	base      *fusefs.Base
+	way       way
 	trace     *trace.Sink
 	serverLog *os.File
 	token     string
@@ -164,10 +164,10 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if err = d.openLayers(); err != nil {
 		return nil, nil, err
 	}
-	if d.base, err = fusefs.NewBase(d.root, cfg.Log); err != nil {
+	if d.way, err = newWay(d); err != nil {
 		return nil, nil, err
 	}
-	d.base.Subscribe(d.baseChanged)
+	d.way.Subscribe(d.baseChanged)
 	d.serverLog, err = os.OpenFile(filepath.Join(cfg.Place.State, "servers.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the servers' log: %w", err)
@@ -284,8 +284,8 @@ func (d *daemon) serve(l *listeners) error {
 
 // closeStores closes what start opened, as far as it came.
 func (d *daemon) closeStores() {
-	if d.base != nil {
-		if err := d.base.Close(); err != nil {
+	if d.way != nil {
+		if err := d.way.Close(); err != nil {
 			d.cfg.Log.Warn().Err(err).Msg("closing the base")
 		}
 	}

@@ -2,8 +2,11 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"shadowlsp/lsp/docuri"
@@ -122,8 +125,9 @@ func (e *editor) observeLocked(toServer bool, m wire.Message) bool {
 		}
 		return true
 	case toServer && m.Method == "workspace/didChangeConfiguration":
+		// What was answered before may have changed; the server asks again, and until
+		// then the old answers are better than none.
 		e.settings = bytes.Clone(m.Params)
-		clear(e.answers) // what was answered before may have changed; the server asks again
 		return true
 	case toServer && m.Kind == wire.Notification:
 		e.documentLocked(m)
@@ -227,6 +231,9 @@ func (e *editor) learnt() (l learnt, ok bool) {
 	for item, v := range e.answers {
 		l.Answers = append(l.Answers, learntAnswer{item, v})
 	}
+	slices.SortFunc(l.Answers, func(a, b learntAnswer) int {
+		return cmp.Or(strings.Compare(a.Item.Section, b.Item.Section), strings.Compare(a.Item.ScopeURI, b.Item.ScopeURI))
+	})
 	return l, len(l.Command) > 0 && e.initialize != nil
 }
 

@@ -86,7 +86,7 @@ func (s *session) lint(ctx context.Context, p agent.LintParams) agent.Pending[an
 		reported := map[string]bool{}
 		for _, f := range found.Reports {
 			reported[docuri.Canonical(f.URI)] = true
-			r.Items = append(r.Items, agent.LintItem{URI: f.URI, Diagnostics: f.Diagnostics, Verdict: f.Verdict, Barrier: f.Barrier})
+			r.Items = append(r.Items, agent.LintItem{URI: f.URI, Diagnostics: f.Diagnostics, Verdict: f.Verdict, Barrier: f.Barrier, Reason: f.Reason})
 		}
 		if p.URIs == nil {
 			// Proven as well: the whole workspace was asked about.
@@ -116,6 +116,12 @@ func verdictOf(err error) (verdict agent.Verdict, reason string, ok bool) {
 	case errors.As(err, &i):
 		return agent.Partial, i.Error(), true
 	case errors.As(err, &w) && w.Code == wire.CodeServerCancelled:
+		var data struct {
+			Shadowlsp struct{ Verdict agent.Verdict }
+		}
+		if json.Unmarshal(w.Data, &data) == nil && data.Shadowlsp.Verdict != "" {
+			return data.Shadowlsp.Verdict, w.Message, true // made by agent.Unproven
+		}
 		return agent.Partial, w.Message, true
 	}
 	return "", "", false

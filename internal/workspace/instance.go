@@ -54,7 +54,7 @@ type instance struct {
 	name   string
 	log    zerolog.Logger
 	proc   *sandbox.Process
-	view   *fusefs.View
+	sight  sight
 	server *shadow.Instance
 	// scratch is the branch that the instance shows while it shows none: what it
 	// writes as it loads must go somewhere, and nobody's branch is the place.
@@ -118,27 +118,18 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	conn := stdio{fromServer, toServer}
 	undo = append(undo, func() { conn.Close() })
 
-	userNS := sandbox.NeedsUserNS()
-	inst.proc, err = sandbox.Start(ctx, sandbox.Spec{
+	inst.proc, inst.sight, err = p.d.way.start(ctx, sandbox.Spec{
 		Argv: p.profile.Arguments(l.Command), Env: append(slices.Clip(l.Env), quietGit), Dir: l.Dir, Mount: p.d.root,
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
-		UserNS: userNS, Priority: p.d.priority(),
-	})
+		Priority: p.d.priority(),
+	}, p, inst.scratch, inst.log)
 	// Ours must not keep the pipes open: the server's end is seen by them.
 	stdin.Close()
 	stdout.Close()
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { inst.proc.Kill(); inst.proc.Wait() })
-	inst.view, err = fusefs.Serve(inst.proc.Fuse, fusefs.Config{Branch: over, Base: p.d.base, Log: inst.log, UserNS: userNS})
-	if err != nil {
-		return nil, err
-	}
-	undo = append(undo, func() { inst.view.Close() })
-	if err := inst.proc.Exec(); err != nil {
-		return nil, err
-	}
+	undo = append(undo, func() { inst.proc.Kill(); inst.proc.Wait(); inst.sight.close() })
 	inst.scratch.watch(inst)
 	unsubscribe := over.Subscribe(inst.scratch.wrote)
 	p.d.addInstance(inst)
@@ -182,14 +173,14 @@ func (i *instance) reap(unsubscribe func()) {
 	if status, err := i.proc.Wait(); err == nil {
 		i.log.Info().Stringer("status", status).Msg("server process has ended")
 	}
-	if err := i.view.Close(); err != nil {
+	if err := i.sight.close(); err != nil {
 		i.log.Warn().Err(err).Msg("closing the view")
 	}
 	i.p.d.removeInstance(i)
 	i.mu.Lock()
 	b := i.branch
 	i.mu.Unlock()
-	b.unwatch(i)
+	i.sight.disk(b).unwatch(i)
 	unsubscribe()
 	if err := i.p.d.store.Drop(i.scratch.name); err != nil {
 		i.log.Warn().Err(err).Msg("dropping the instance's scratch branch")
@@ -249,30 +240,30 @@ func (i *instance) show(ctx context.Context, b *branch) error {
 	if err := i.server.Idle(ctx); err != nil {
 		return err
 	}
-	if err := i.p.d.base.Sync(ctx); err != nil {
+	if err := i.p.d.way.Sync(ctx); err != nil {
 		return err
 	}
 	i.mu.Lock()
 	old := i.branch
 	i.mu.Unlock()
 	changed := news{}
-	if old != b {
-		dirty := old.takeDirty(i)
-		old.unwatch(i)
-		b.watch(i)
-		if _, err := i.view.Switch(b.over); err != nil {
+	if was, is := i.sight.disk(old), i.sight.disk(b); was != is {
+		dirty := was.takeDirty(i)
+		was.unwatch(i)
+		is.watch(i)
+		if err := i.sight.look(is); err != nil {
 			return err
 		}
 		for path, created := range dirty {
 			changed.add(path, created)
 		}
-		for _, path := range overlay.Differ(old.over, b.over) {
-			changed.differs(path, old.over, b.over)
+		for _, path := range overlay.Differ(was.over, is.over) {
+			changed.differs(path, was.over, is.over)
 		}
-		i.mu.Lock()
-		i.branch = b
-		i.mu.Unlock()
 	}
+	i.mu.Lock()
+	i.branch = b
+	i.mu.Unlock()
 	stats, err := i.tell(ctx, b, changed)
 	i.p.d.trace.Event("switch", map[string]any{
 		"instance": i.name, "from": old.name, "branch": b.name, "differ": len(changed),
@@ -285,7 +276,7 @@ func (i *instance) show(ctx context.Context, b *branch) error {
 func (i *instance) sync(ctx context.Context) error {
 	i.turn.Lock()
 	defer i.turn.Unlock()
-	if err := i.p.d.base.Sync(ctx); err != nil {
+	if err := i.p.d.way.Sync(ctx); err != nil {
 		return err
 	}
 	i.mu.Lock()
@@ -308,7 +299,8 @@ func (i *instance) sync(ctx context.Context) error {
 // and all that was written in b or in the base since the last time. After an
 // error the instance is of no use any more.
 func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.SyncStats, error) {
-	for path, created := range b.takeDirty(i) {
+	disk := i.sight.disk(b)
+	for path, created := range disk.takeDirty(i) {
 		changed.add(path, created)
 	}
 	i.mu.Lock()
@@ -317,17 +309,17 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 	i.mu.Unlock()
 	for path, created := range base {
 		changed.add(path, created)
-		if n, err := b.over.Lookup(path); err == nil && n.IsDir() && !created && path != "" {
+		if n, err := disk.over.Lookup(path); err == nil && n.IsDir() && !created && path != "" {
 			// Another directory may have taken its place, as after two renames:
 			// what is in it was never told of.
-			changed.files(path, b.over, false)
+			changed.files(path, disk.over, false)
 		}
 	}
 	if overflow {
 		// What changed is not known, and no server has a message for that.
 		return shadow.SyncStats{}, errors.New("too many files of the folder changed at once: the server starts anew")
 	}
-	if err := i.view.Settled(ctx); err != nil {
+	if err := i.sight.settled(ctx); err != nil {
 		return shadow.SyncStats{}, err
 	}
 	st, err := b.state(i.p.d.root, i.server.Language)
@@ -335,13 +327,13 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		return shadow.SyncStats{}, err
 	}
 	target := shadow.Target{Branch: b.name, Documents: st.documents}
-	changed.below(b.over)
+	changed.below(disk.over)
 	for path, created := range changed {
 		if path == "" {
 			continue
 		}
 		event := shadow.FileEvent{URI: docuri.FromPath(filepath.Join(i.p.d.root, path)), Type: shadow.Changed}
-		switch n, err := b.over.Lookup(path); {
+		switch n, err := disk.over.Lookup(path); {
 		case overlay.KindOf(err) == overlay.NotExist || overlay.KindOf(err) == overlay.NotDir:
 			event.Type = shadow.Deleted
 		case err != nil:
@@ -401,9 +393,23 @@ func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wir
 	if err := i.sync(ctx); err != nil {
 		return wire.Message{}, err
 	}
+	st, _ := i.state()
+	if err := i.sight.lacks(st, documentOf(m.Params)); err != nil {
+		return wire.Message{}, unproven(err)
+	}
 	i.ask(s, true)
 	defer i.ask(s, false)
 	return i.server.Forward(ctx, m, progress{s.peer})
+}
+
+// documentOf is the document that a request's params name, if they do.
+func documentOf(params json.RawMessage) []string {
+	raw, ok := barrier.Lookup(params, "textDocument", "uri")
+	var uri string
+	if !ok || json.Unmarshal(raw, &uri) != nil {
+		return nil
+	}
+	return []string{uri}
 }
 
 // ask notes that a request of s begins or ends.
@@ -436,6 +442,7 @@ func (i *instance) asker() *session {
 type report struct {
 	uri, barrier string
 	diagnostics  json.RawMessage
+	hazy         string // why it is not the truth, or ""
 }
 
 // diagnose returns final diagnostics of the branch that the instance shows, and
@@ -449,6 +456,9 @@ func (i *instance) diagnose(ctx context.Context, uris []string) (reports []repor
 		}
 		began := time.Now()
 		before, tells := i.state()
+		if err := i.sight.lacks(before, uris); err != nil {
+			return nil, state{}, err
+		}
 		var got map[string]shadow.Report
 		got, err = i.server.Diagnose(ctx, uris)
 		i.p.d.trace.Event("barrier", map[string]any{
@@ -471,7 +481,7 @@ func (i *instance) diagnose(ctx context.Context, uris []string) (reports []repor
 			continue // edited between our sync and the barrier: which state it is of is not known
 		}
 		for _, r := range got {
-			reports = append(reports, report{uri: r.URI, barrier: r.Barrier, diagnostics: r.Diagnostics})
+			reports = append(reports, report{uri: r.URI, barrier: r.Barrier, diagnostics: r.Diagnostics, hazy: i.sight.hazy(before, r.URI)})
 		}
 		return reports, before, nil
 	}

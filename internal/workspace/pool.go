@@ -362,18 +362,23 @@ func (p *pool) initializeResult(ctx context.Context, b *branch) (json.RawMessage
 }
 
 // learn takes newer knowledge of the editor; instances that run get its
-// settings, later ones all of it.
-func (p *pool) learn(l learnt) {
+// settings, later ones all of it. It says whether that may change answers.
+func (p *pool) learn(l learnt) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.learnt
 	p.learnt = l
-	if string(old.Settings) == string(l.Settings) || l.Settings == nil {
-		return
+	if sameJSON(learnt{Settings: old.Settings, Answers: old.Answers}, learnt{Settings: l.Settings, Answers: l.Answers}) {
+		return false
+	}
+	settings := l.Settings
+	if settings == nil {
+		settings = json.RawMessage(`{"settings":null}`) // the server asks for what it wants
 	}
 	for _, inst := range p.instances {
-		p.goLocked(func() { inst.configure(l.Settings) })
+		p.goLocked(func() { inst.configure(settings) })
 	}
+	return len(p.instances) > 0
 }
 
 // configuration answers one item of workspace/configuration.

@@ -110,9 +110,17 @@ func (d *daemon) learnFrom(e *editor) {
 	}
 	d.mu.Lock()
 	p := d.pools[serverKey(l.Command)]
+	branches := make([]*branch, 0, len(d.branches))
+	for _, b := range d.branches {
+		branches = append(branches, b)
+	}
 	d.mu.Unlock()
-	if p != nil {
-		p.learn(l)
+	if p == nil || !p.learn(l) {
+		return
+	}
+	for _, b := range branches {
+		b.newBase() // what servers are told of it counts as much
+		d.branchChanged(b, nil)
 	}
 }
 

@@ -62,6 +62,9 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 		d.detachBranch(b)
 		return agent.Attached{}, err
 	}
+	if lost := d.lost(); lost != "" {
+		s.warn("%s", lost)
+	}
 	if d.memory != nil && (a.Options.Branch != "" || a.Options.Keep) {
 		s.warn("branches live in memory here (--store memory): %s stays when you leave, but not when the daemon ends", b.name)
 	}
@@ -69,6 +72,7 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 	d.cfg.Log.Info().Str("branch", b.name).Msg("agent attached")
 	return agent.Attached{Session: s, Result: result, About: agent.About{
 		Branch: b.name, Root: d.root, Base: s.base, Rev: b.revision(), Servers: []string{p.profile.Name},
+		Mode: string(d.mode.Mode), Lost: d.mode.Lost,
 	}}, nil
 }
 
@@ -206,6 +210,8 @@ func (s *session) Request(ctx context.Context, m wire.Message) agent.Pending[jso
 			return err
 		})
 		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, ctx.Err() // cancelled: wherever that was noticed
 		case err != nil:
 			return nil, err
 		case answer.Error != nil:
@@ -250,6 +256,9 @@ func (s *session) diagnose(ctx context.Context, uris []string, class scheduler.C
 		for _, r := range reports {
 			out.Barrier = r.barrier
 			f := agent.Report{URI: r.uri, Diagnostics: r.diagnostics, Verdict: agent.Fresh, Barrier: r.barrier}
+			if r.hazy != "" {
+				f.Diagnostics, f.Verdict, f.Reason = nil, agent.Unsupported, r.hazy
+			}
 			if version, open := of.versions[s][docuri.Canonical(r.uri)]; open {
 				f.Version = &version
 			}

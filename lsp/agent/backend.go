@@ -52,7 +52,11 @@ type About struct {
 	Base    Base     `json:"base,omitempty"`    // what the branch stands on
 	Rev     uint64   `json:"rev"`               // the branch's revision at attachment
 	Servers []string `json:"servers,omitempty"` // names of the servers behind it
-	Methods []string `json:"methods"`           // set by this room: the shadowlsp/… requests
+	// Mode is how servers see the branch ("full": as their disk), and Lost what
+	// therefore does not work; "" is nothing.
+	Mode    string   `json:"mode,omitempty"`
+	Lost    string   `json:"lost,omitempty"`
+	Methods []string `json:"methods"` // set by this room: the shadowlsp/… requests
 }
 
 // Pending is the second half of a question: the first half, the call that
