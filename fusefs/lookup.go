@@ -146,6 +146,8 @@ func (v *View) orphanAttr(n *node, out *fuse.AttrOut) fuse.Status {
 			return status(err)
 		}
 		a.Size, a.Blocks = st.Size, st.Blocks
+		a.UID, a.GID = st.Uid, st.Gid
+		a.Atime = overlay.Time{Sec: st.Atim.Sec, Nsec: uint32(st.Atim.Nsec)}
 		a.Mtime = overlay.Time{Sec: st.Mtim.Sec, Nsec: uint32(st.Mtim.Nsec)}
 		a.Ctime = overlay.Time{Sec: st.Ctim.Sec, Nsec: uint32(st.Ctim.Nsec)}
 		a.Mode = a.Mode&typeMask | st.Mode&permMask

@@ -19,10 +19,11 @@ func (v *View) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) 
 	if n == nil || n.dir {
 		return fuse.Status(unix.ESTALE)
 	}
-	return v.openNode(n, in.Flags, out)
+	return v.openNode(n, in.Flags, in.Mode&fuse.OPEN_KILL_SUIDGID != 0, out)
 }
 
-func (v *View) openNode(n *node, flags uint32, out *fuse.OpenOut) fuse.Status {
+// openNode opens n; killSuid: truncating takes the suid bits, see killSuid.
+func (v *View) openNode(n *node, flags uint32, killSuid bool, out *fuse.OpenOut) fuse.Status {
 	f := &n.open
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,6 +61,9 @@ func (v *View) openNode(n *node, flags uint32, out *fuse.OpenOut) fuse.Status {
 			f.closeLocked()
 		}
 		return status(err)
+	}
+	if truncates && killSuid {
+		v.killSuid(n, f.writer)
 	}
 	f.enterLocked(v.branch, writes)
 	out.Fh = v.newHandle(&handle{node: n, branch: v.branch, writes: writes})
@@ -115,7 +119,7 @@ func (v *View) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 			v.Forget(out.NodeId, 1)
 			return fuse.Status(unix.ESTALE)
 		}
-		if st := v.openNode(n, in.Flags&^unix.O_CREAT, &out.OpenOut); st != fuse.OK {
+		if st := v.openNode(n, in.Flags&^unix.O_CREAT, in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0, &out.OpenOut); st != fuse.OK {
 			v.Forget(n.id, 1)
 			return st
 		}

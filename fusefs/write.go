@@ -30,7 +30,9 @@ func (v *View) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uin
 		return 0, status(err)
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+		v.moving.RLock()
 		v.killSuid(n, w)
+		v.moving.RUnlock()
 	}
 	done := 0
 	var err error
@@ -66,10 +68,8 @@ func room(w *overlay.File, off, length int64) error {
 
 // killSuid takes the bits that a write by somebody else must take: the kernel
 // leaves it to us, in exchange for not asking for an attribute before each
-// write.
+// write. v.moving is held.
 func (v *View) killSuid(n *node, w *overlay.File) {
-	v.moving.RLock()
-	defer v.moving.RUnlock()
 	path, ok := v.table.path(n)
 	if !ok {
 		return

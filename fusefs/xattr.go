@@ -1,6 +1,8 @@
 package fusefs
 
 import (
+	"strings"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -12,6 +14,14 @@ func (v *View) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr stri
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	path, _, st := v.named(header.NodeId)
+	if st == fuse.ENOENT {
+		return v.orphanXAttr(header.NodeId, func(fd int) ([]byte, error) {
+			if overlay.Reserved(attr) {
+				return nil, unix.ENODATA
+			}
+			return readXattr(func(b []byte) (int, error) { return unix.Fgetxattr(fd, attr, b) })
+		}, dest)
+	}
 	if st != fuse.OK {
 		return 0, st
 	}
@@ -27,6 +37,9 @@ func (v *View) ListXAttr(cancel <-chan struct{}, header *fuse.InHeader, dest []b
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	path, _, st := v.named(header.NodeId)
+	if st == fuse.ENOENT {
+		return v.orphanXAttr(header.NodeId, orphanNames, dest)
+	}
 	if st != fuse.OK {
 		return 0, st
 	}
@@ -50,19 +63,21 @@ func fits(value, dest []byte) (uint32, fuse.Status) {
 
 // SetXAttr implements fuse.RawFileSystem.
 func (v *View) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
-	return v.changeXAttr(in.NodeId, func(path string) error {
+	return v.changeXAttr(in.NodeId, attr, func(path string) error {
 		return v.branch.SetXattr(path, attr, data, int(in.Flags), v.origin)
-	})
+	}, func(fd int) error { return unix.Fsetxattr(fd, attr, data, int(in.Flags)) })
 }
 
 // RemoveXAttr implements fuse.RawFileSystem.
 func (v *View) RemoveXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr string) fuse.Status {
-	return v.changeXAttr(header.NodeId, func(path string) error {
+	return v.changeXAttr(header.NodeId, attr, func(path string) error {
 		return v.branch.RemoveXattr(path, attr, v.origin)
-	})
+	}, func(fd int) error { return unix.Fremovexattr(fd, attr) })
 }
 
-func (v *View) changeXAttr(id uint64, change func(path string) error) fuse.Status {
+// changeXAttr changes an attribute by path, or by descriptor where there is no
+// path any more.
+func (v *View) changeXAttr(id uint64, attr string, change func(path string) error, orphan func(fd int) error) fuse.Status {
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	n := v.table.find(id)
@@ -73,6 +88,17 @@ func (v *View) changeXAttr(id uint64, change func(path string) error) fuse.Statu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	path, on, st := v.current(n)
+	if st == fuse.ENOENT && f.handles > 0 {
+		if overlay.Reserved(attr) {
+			return fuse.EACCES
+		}
+		if f.writer == nil {
+			if err := v.copyUpLocked(n, f.branch, false); err != nil {
+				return status(err)
+			}
+		}
+		return status(orphan(int(f.writer.Fd())))
+	}
 	if st != fuse.OK {
 		return st
 	}
@@ -108,4 +134,50 @@ func (v *View) named(id uint64) (string, overlay.Node, fuse.Status) {
 		return "", overlay.Node{}, fuse.Status(unix.ESTALE)
 	}
 	return v.current(n)
+}
+
+// orphanXAttr reads from a file that is open and has no name any more.
+func (v *View) orphanXAttr(id uint64, read func(fd int) ([]byte, error), dest []byte) (uint32, fuse.Status) {
+	n := v.table.find(id)
+	if n == nil {
+		return 0, fuse.Status(unix.ESTALE)
+	}
+	f := &n.open
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	fd := f.fd()
+	if fd < 0 {
+		return 0, fuse.ENOENT
+	}
+	value, err := read(fd)
+	if err != nil {
+		return 0, status(err)
+	}
+	return fits(value, dest)
+}
+
+func orphanNames(fd int) ([]byte, error) {
+	list, err := readXattr(func(b []byte) (int, error) { return unix.Flistxattr(fd, b) })
+	if err != nil {
+		return nil, err
+	}
+	var kept []byte
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if name != "" && !overlay.Reserved(name) {
+			kept = append(append(kept, name...), 0)
+		}
+	}
+	return kept, nil
+}
+
+// maxXattr is the kernel's limit for a value and for a list of names.
+const maxXattr = 64 << 10
+
+func readXattr(get func([]byte) (int, error)) ([]byte, error) {
+	buf := make([]byte, maxXattr)
+	n, err := get(buf)
+	if err != nil {
+		return nil, err
+	}
+	return buf[:n], nil
 }

@@ -162,7 +162,7 @@ func (b *Branch) dirNode(n *Node, h *hit, st *unix.Stat_t, inBase bool) error {
 			a.Mode = unix.S_IFDIR | at.dir.mode
 		}
 		if inBase {
-			n.Attr.Mode, n.Attr.UID, n.Attr.GID = a.Mode, a.UID, a.GID
+			n.Attr.Mode, n.Attr.UID, n.Attr.GID, n.Attr.Atime = a.Mode, a.UID, a.GID, a.Atime
 		} else {
 			n.Attr, n.Attr.Ino = a, bottom.ino
 		}

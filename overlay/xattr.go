@@ -18,8 +18,8 @@ const (
 	xattrMode     = "user.shadowlsp.mode" // octal: the mode to show of a directory
 )
 
-// private says that an attribute belongs to the layer, not to what it shows.
-func private(name string) bool {
+// Reserved says that an attribute belongs to the layer, not to what it shows.
+func Reserved(name string) bool {
 	return strings.HasPrefix(name, "user.overlay.") || strings.HasPrefix(name, "user.shadowlsp.")
 }
 
@@ -82,7 +82,7 @@ func listXattr(p string) ([]string, error) {
 		}
 		var names []string
 		for _, s := range bytes.Split(buf[:n-1], []byte{0}) {
-			if !private(string(s)) {
+			if !Reserved(string(s)) {
 				names = append(names, string(s))
 			}
 		}
@@ -152,7 +152,7 @@ func (b *Branch) onXattrs(path string, f func(p string) error) error {
 
 // GetXattr is the value of one extended attribute; NoAttr if there is none.
 func (b *Branch) GetXattr(path, name string) (v []byte, err error) {
-	if private(name) {
+	if Reserved(name) {
 		return nil, b.wrap("getxattr", path, kindError(NoAttr))
 	}
 	err = b.onXattrs(path, func(p string) (err error) {
@@ -187,7 +187,7 @@ func (b *Branch) RemoveXattr(path, name string, by Origin) error {
 
 func (b *Branch) changeXattr(op, path, name string, by Origin, f func(p string) error) error {
 	return b.mutateAny(op, path, func() error {
-		if private(name) {
+		if Reserved(name) {
 			return kindError(Permission)
 		}
 		var h hit
