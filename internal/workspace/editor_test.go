@@ -53,7 +53,8 @@ func TestEditorsSettingsAreLearnt(t *testing.T) {
 		}
 	}
 	e.Frame(true, []byte(`{"jsonrpc":"2.0","method":"workspace/didChangeConfiguration","params":{"settings":{}}}`))
-	if l, _ := e.learnt(); len(l.Answers) != 0 || string(l.Settings) != `{"settings":{}}` {
+	// Until the server has asked again, the old answers are better than none.
+	if l, _ := e.learnt(); len(l.Answers) != 2 || string(l.Settings) != `{"settings":{}}` {
 		t.Errorf("after didChangeConfiguration: %+v", l)
 	}
 }
