@@ -45,7 +45,6 @@ type attach struct {
 	push               bool           // do not declare pull diagnostics
 	capabilities       map[string]any // more of them
 	options            map[string]any // more initializationOptions
-	subfolder          string
 }
 
 func (a attach) params(w *world) map[string]any {
@@ -80,8 +79,8 @@ func (a attach) params(w *world) map[string]any {
 		options[name] = value
 	}
 	return map[string]any{
-		"processId": os.Getpid(), "rootUri": w.uri(a.subfolder), "capabilities": capabilities,
-		"workspaceFolders":      []map[string]string{{"uri": w.uri(a.subfolder), "name": "m"}},
+		"processId": os.Getpid(), "rootUri": w.uri(""), "capabilities": capabilities,
+		"workspaceFolders":      []map[string]string{{"uri": w.uri(""), "name": "m"}},
 		"initializationOptions": options,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -304,6 +305,38 @@ func TestSavesAndLintsAtTheSameTime(t *testing.T) {
 	a.names(t, "own/busy.go", "undefinedBusy299")
 	must(t, os.Remove(w.path("own/busy.go")))
 	a.clean(t, "own/own.go")
+}
+
+// More changes at once than the kernel remembers: nothing is stale after them.
+func TestMoreChangesThanTheKernelRemembers(t *testing.T) {
+	w := newWorld(t, module)
+	w.before = nil
+	w.serve(t)
+	a := w.agent(t, attach{branch: "b"})
+	a.edit(t, w.text("docs/notes.txt", "x"))
+	a.clean(t, "use/use.go")
+	raw, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	must(t, err)
+	limit, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	must(t, err)
+	if limit > 50_000 {
+		t.Skipf("the kernel remembers %d events here", limit)
+	}
+	daemon := observe(t, w.Daemon())
+	for round := range 2 {
+		word := fmt.Sprintf("Overflow%d", round)
+		daemon.signal(t, syscall.SIGSTOP)
+		for i := range limit/2 + 100 { // at least two events each
+			must(t, os.WriteFile(w.path("lib/a.ignored"), nil, 0o644))
+			must(t, os.Rename(w.path("lib/a.ignored"), w.path(fmt.Sprintf("lib/%c.ignored", 'b'+i%2))))
+		}
+		w.write(t, "lib/lib.go", libText(word))
+		daemon.signal(t, syscall.SIGCONT)
+		a.names(t, "use/use.go", word)
+		w.write(t, "lib/lib.go", libText(word+"x"))
+		a.names(t, "use/use.go", word+"x")
+	}
+	w.restore(t)
 }
 
 // The person's folder moved away and another in its place is nobody's branch any

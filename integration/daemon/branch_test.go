@@ -227,3 +227,32 @@ func TestTheEditorsTextBelowABranch(t *testing.T) {
 		t.Errorf("the person's hover: %s, %v", raw, err)
 	}
 }
+
+// A document that is opened as it is, to be asked about, is no change: when it is
+// closed again the branch follows the person's folder there.
+func TestOpeningIsNoChange(t *testing.T) {
+	w := newWorld(t, module)
+	w.before = nil
+	w.serve(t)
+	a := w.agent(t, attach{branch: "reads"})
+	a.open(t, "lib/lib.go", module["lib/lib.go"], 1)
+	a.clean(t, "use/use.go")
+	if b, _ := w.branch(t, "reads"); b.Overrides != 0 || b.Documents != 1 {
+		t.Errorf("opened: %+v", b)
+	}
+	w.write(t, "lib/lib.go", libText("Saved"))
+	a.clean(t, "use/use.go") // what is open is the agent's
+	a.close(t, "lib/lib.go")
+	a.names(t, "use/use.go", "Saved")
+	// Changed, and changed back: it is what the base was, and the agent's own.
+	a.open(t, "own/own.go", module["own/own.go"], 1)
+	a.change(t, "own/own.go", 2, whole(ownText("mine")))
+	a.names(t, "own/own.go", "mine")
+	a.change(t, "own/own.go", 3, whole(module["own/own.go"]))
+	a.close(t, "own/own.go")
+	a.clean(t, "own/own.go")
+	if patch := a.patch(t); patch != "" {
+		t.Errorf("the patch is\n%s", patch)
+	}
+	w.restore(t)
+}

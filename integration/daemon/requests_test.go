@@ -277,6 +277,22 @@ func TestRequests(t *testing.T) {
 		}
 		a.names(t, "use/use.go", "Cancel19")
 	})
+	t.Run("other spellings of a file's name", func(t *testing.T) {
+		a := w.agent(t, attach{push: true})
+		odd := strings.Replace(w.uri("own/own.go"), "own/own.go", "%6Fwn/own%2Ego", 1)
+		must(t, a.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
+			"uri": odd, "languageId": "go", "version": 3, "text": ownText("undefinedOdd"),
+		}}))
+		a.hears(t, "a publish under the agent's own spelling", published(odd, 3, "undefinedOdd"))
+		a.names(t, "own/own.go", "undefinedOdd")
+		must(t, a.notify("textDocument/didChange", map[string]any{
+			"textDocument": map[string]any{"uri": w.uri("own/own.go"), "version": 4}, "contentChanges": []any{whole(ownText("undefinedEven"))},
+		}))
+		a.names(t, "own/own.go", "undefinedEven")
+		if got := a.file(t, "own/own.go"); got != ownText("undefinedEven") {
+			t.Errorf("the branch has %q", got)
+		}
+	})
 	t.Run("a request about a document that is not the branch's", func(t *testing.T) {
 		var found []location
 		first.get(t, "textDocument/definition", at(w.uri("shapes/shapes.go"), 7, 21), &found) // int
