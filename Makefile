@@ -1,7 +1,7 @@
 # shadowlsp. `make build` needs Go alone; everything else first lets
 # scripts/setup put the pinned tools it needs into .tools/.
 
-.PHONY: build setup test demo bench bench-fs fuzz lint clean
+.PHONY: build setup test conformance demo bench bench-fs fuzz lint clean
 .DEFAULT_GOAL := build
 
 # Tests and demos find the pinned tools before any that the machine has.
@@ -22,6 +22,12 @@ setup:
 test:
 	@scripts/setup
 	go test $(RACE) -timeout 20m ./...
+
+# Everything that integration/conformance has: real programs, long random runs,
+# fuse-overlayfs beside ours where it is installed. As root.
+conformance:
+	@scripts/setup system gopls xtools nvim
+	SHADOWLSP_CONFORMANCE=full go test -v -timeout 30m ./integration/conformance
 
 demo: build
 	@scripts/setup system gopls xmod nvim
