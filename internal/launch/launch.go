@@ -80,20 +80,27 @@ type Starter struct {
 	Env        []string
 }
 
+// Serves says whether a daemon of p listens.
+func Serves(p root.Place) bool {
+	up, _ := serves(p) // what cannot be reached does not serve
+	return up
+}
+
+func serves(p root.Place) (bool, error) {
+	c, err := net.Dial("unix", p.Control())
+	if err == nil {
+		c.Close()
+		return true, nil
+	}
+	if NotRunning(err) {
+		return false, nil
+	}
+	return false, fmt.Errorf("reaching the daemon of %s: %w", p.Root, err)
+}
+
 // Ensure returns when a daemon of p listens, starting one where none does.
 func (s Starter) Ensure(ctx context.Context, p root.Place) error {
-	running := func() (bool, error) {
-		c, err := net.Dial("unix", p.Control())
-		if err == nil {
-			c.Close()
-			return true, nil
-		}
-		if NotRunning(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("reaching the daemon of %s: %w", p.Root, err)
-	}
-	if up, err := running(); up || err != nil {
+	if up, err := serves(p); up || err != nil {
 		return err
 	}
 	if err := p.Make(); err != nil {
@@ -104,7 +111,7 @@ func (s Starter) Ensure(ctx context.Context, p root.Place) error {
 		return err
 	}
 	defer lock.Close()
-	if up, err := running(); up || err != nil {
+	if up, err := serves(p); up || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

@@ -152,7 +152,7 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if err = cfg.Place.Make(); err != nil {
 		return nil, nil, err
 	}
-	if l.lock, err = cfg.Place.Lock("lock", false); err != nil {
+	if l.lock, err = lock(cfg.Place); err != nil {
 		return nil, nil, err
 	}
 	if d.trace, err = trace.Open(cfg.TraceFile); err != nil {
