@@ -200,6 +200,9 @@ func (o *options) serveCommand() *cobra.Command {
 				return err
 			}
 			if detach {
+				if launch.Serves(p) {
+					return nil // ready and running is what was asked for
+				}
 				starter, err := o.starter(server)
 				if err != nil {
 					return err
