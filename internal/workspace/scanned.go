@@ -15,7 +15,7 @@ import (
 
 // scanned is the person's folder where there are no views: nothing tells which
 // directories matter to a server, so all are looked over each time somebody
-// needs to know (some 3 µs a file), and now and then while somebody listens. A
+// needs to know (some 6 µs a file), and now and then while somebody listens. A
 // watch on every directory was refused: it takes the person's own watches, and
 // making one loses what happens meanwhile.
 //
