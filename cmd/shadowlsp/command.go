@@ -287,6 +287,9 @@ SERVER is needed only where no editor has ever attached and none is detected.`,
 			if err != nil {
 				return err
 			}
+			if ignored := o.ignored(running); ignored != "" {
+				fmt.Fprintf(os.Stderr, "shadowlsp: the daemon of %s runs already, %s: `shadowlsp stop` ends it, and the next one takes your flags\n", p.Root, ignored)
+			}
 			join := agent.JoinOptions{Branch: branch}
 			address := agent.Address{Network: "unix", Where: running.Agent.Unix}
 			if address.Where == "" {

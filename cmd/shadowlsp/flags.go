@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"shadowlsp/internal/mode"
+	"shadowlsp/internal/workspace"
 )
 
 // storeFlag is where branches live; "" is the default, the disk.
@@ -78,4 +79,18 @@ func (m modeFlag) wanted() mode.Mode {
 		return mode.Auto
 	}
 	return mode.Mode(m)
+}
+
+// ignored says what a running daemon does otherwise than these flags ask; "" is
+// nothing.
+func (o *options) ignored(running workspace.Status) string {
+	switch l := running.Layers; {
+	case o.mode != "" && o.mode.wanted() != mode.Auto && running.Mode.Mode != o.mode.wanted():
+		return fmt.Sprintf("in mode %s and not %s", running.Mode.Mode, o.mode)
+	case o.store != "" && l.Store != string(o.store):
+		return fmt.Sprintf("with its branches in store %s and not %s", l.Store, o.store)
+	case o.layerMax != 0 && l.Max != max(int64(o.layerMax), 0):
+		return fmt.Sprintf("with --layer-max %d and not %d", l.Max, max(int64(o.layerMax), 0))
+	}
+	return ""
 }

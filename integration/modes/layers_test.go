@@ -2,6 +2,7 @@ package modes
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,6 +135,17 @@ func TestMemoryStore(t *testing.T) {
 		t.Errorf("started by connect: %+v", l)
 	}
 	b.clean(t, "use/use.go")
+	// Flags that a running daemon does not have are said to be ignored.
+	for flag, words := range map[string]string{"--store=disk": "in store memory and not disk", "--mode=documents": "in mode full and not documents", "--layer-max=1G": "--layer-max 0 and not 1073741824", "--layer-max=none": ""} {
+		cmd := exec.Command(w.binary, "connect", flag)
+		cmd.Dir, cmd.Env = w.Dir, append(os.Environ(), w.Env...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		_ = cmd.Run() // stdin is empty
+		if said := stderr.String(); !strings.Contains(said, words) || words == "" && strings.Contains(said, "runs already") {
+			t.Errorf("%s: %q", flag, said)
+		}
+	}
 }
 
 func TestSizes(t *testing.T) {

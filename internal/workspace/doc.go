@@ -14,6 +14,10 @@
 // shows the branch (show: view, then the news of files, then documents) and is
 // brought to the branch's newest revision (sync) before the question is put.
 //
+// How a server comes to see a branch depends on the mode (internal/mode). A way
+// carries the mode out, a sight is one instance's part of it; nothing else knows
+// which mode it is.
+//
 // # Invariants
 //
 // An edit is in the branch before the call that brought it returns, so a later
@@ -30,9 +34,13 @@
 // # Goroutines and locks
 //
 // Run returns when all have ended: one per listener, one per connection, one per
-// instance (reap), one per action that takes time (owned by its pool).
+// instance (reap), one per action that takes time (owned by its pool); in mode
+// documents one that looks the folder over (scanned.run).
 // Lock order: session.mu → daemon.mu → pool.mu → instance.turn → instance.mu →
-// branch.mu; editor.mu and knowledge.mu are leaves. Exceptions there are none;
-// overlay, fusefs and lsp are called with no lock but session.mu, instance.turn
+// branch.mu; editor.mu and knowledge.mu are leaves. One exception: way.Sync is
+// called with instance.turn held, and the subscriber that it waits for (in mode
+// documents: calls, under scanned.mu) takes daemon.mu, instance.mu and branch.mu.
+// So nobody waits for a turn with daemon.mu held.
+// Overlay, fusefs and lsp are called with no lock but session.mu, instance.turn
 // and, for making branches, daemon.mu held.
 package workspace
