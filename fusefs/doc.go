@@ -22,6 +22,10 @@
 //	                            into; [Base.Sync] waits likewise
 //	another branch              [View.Switch], which returns when all is told
 //
+// Programs that watch files in the view hear of others' changes by a poker
+// ([View.SetPoker]), a thread beside them that does, and is told it did, what
+// makes the events.
+//
 // A directory that cannot be watched gets no time-outs: slower, never stale.
 //
 // Handles and nodes: what a file is opened for in a branch stays that branch's.
@@ -52,7 +56,8 @@
 // open shows the new bytes there, as it does outside. A write through mmap
 // outside is noticed when its descriptor is closed, and a write through another
 // hard link not at all unless that link's directory is watched too. Listings
-// are a snapshot from the time the directory was opened or rewound.
+// are a snapshot from the time the directory was opened or rewound. A switch makes
+// no events for watchers in the view, and neither do lost events of the base.
 //
 // # Absent on purpose
 //
@@ -68,7 +73,7 @@
 //	                 rename, or the moment of a switch
 //	openFile.mu      one per node; held while its file is read, copied, opened
 //	overlay's own
-//	Base.mu, watcher.mu, View.mu, teller.mu, table.mu   innermost, each alone
+//	Base.mu, watcher.mu, View.mu, teller.mu, pokes.mu, table.mu   innermost, each alone
 //
 // A View owns two goroutines (go-fuse's readers, and the teller that notifies)
 // and a Base one (the reader of events); Close waits for them.

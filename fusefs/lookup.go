@@ -13,6 +13,11 @@ const lookupTries = 8
 
 // Lookup implements fuse.RawFileSystem.
 func (v *View) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if v.isPoker(header) {
+		if st, done := v.pokeLookup(header, name, out); done {
+			return st
+		}
+	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	parent := v.table.find(header.NodeId)
@@ -41,7 +46,7 @@ func (v *View) lookup(parent *node, name string, out *fuse.EntryOut) fuse.Status
 		on, err := v.branch.Lookup(path)
 		if overlay.KindOf(err) == overlay.NotExist {
 			v.table.absent(parent, name)
-			if watched {
+			if watched && !v.pokeGoing(path) {
 				out.SetEntryTimeout(cachedAbsence) // node 0: a name that is not
 				return fuse.OK
 			}

@@ -9,6 +9,9 @@ import (
 
 // make makes something new under a name of a directory.
 func (v *View) make(header *fuse.InHeader, name string, out *fuse.EntryOut, make func(path string, by overlay.Origin) (overlay.Node, error)) fuse.Status {
+	if v.isPoker(header) {
+		return v.pokeMake(header, name, out)
+	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	parent := v.table.find(header.NodeId)
@@ -109,6 +112,9 @@ func (v *View) Rmdir(cancel <-chan struct{}, header *fuse.InHeader, name string)
 }
 
 func (v *View) remove(header *fuse.InHeader, name string, remove func(path string) error) fuse.Status {
+	if v.isPoker(header) {
+		return v.pokeRemove(header, name)
+	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	parent := v.table.find(header.NodeId)

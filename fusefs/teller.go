@@ -149,11 +149,22 @@ func (t *teller) run() {
 }
 
 func (t *teller) tell(n news) {
+	v := t.view
 	switch n.what {
 	case ofBranch:
-		t.view.tellBranch(n.path, n.op)
+		tell := func() { v.tellBranch(n.path, n.op) }
+		if v.poked.Load() {
+			v.pokeBranch(n.path, n.op, tell)
+		} else {
+			tell()
+		}
 	case ofBase, ofBaseNew:
-		t.view.tellBase(n.path, n.name, n.what == ofBaseNew)
+		tell := func() { v.tellBase(n.path, n.name, n.what == ofBaseNew) }
+		if v.poked.Load() {
+			v.pokeBase(n.path, n.name, n.what == ofBaseNew, tell)
+		} else {
+			tell()
+		}
 	case ofBaseDir:
 		for _, dir := range t.view.table.lowerDirs(n.path) {
 			t.view.attrs(dir)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -65,6 +66,11 @@ type View struct {
 	table  *table
 	tell   *teller
 	origin overlay.Origin // who writes, as far as the overlay needs to know
+
+	// pokes make events for those who watch files in the view, once there is a
+	// poker.
+	pokes pokes
+	poked atomic.Bool
 
 	served chan struct{} // closed when the mount has ended
 

@@ -11,6 +11,13 @@ import (
 
 // GetXAttr implements fuse.RawFileSystem.
 func (v *View) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr string, dest []byte) (uint32, fuse.Status) {
+	if attr == PokeAttr && v.isPoker(header) {
+		next, err := v.nextPoke()
+		if err != nil {
+			return 0, status(err)
+		}
+		return fits(next, dest)
+	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	path, _, st := v.named(header.NodeId)

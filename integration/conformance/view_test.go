@@ -131,6 +131,7 @@ func overRoot(t testing.TB, root string) *view {
 		}
 	})
 	must(t, v.proc.Exec())
+	v.shown.SetPoker(fusefs.Poker{Thread: v.proc.Poker, Wake: v.proc.Poke})
 	return v
 }
 
@@ -161,6 +162,9 @@ func plant(t testing.TB, root string, files map[string]string) {
 		must(t, os.Chtimes(name, planted, planted))
 	}
 }
+
+// origin is who changes a branch beside the view.
+func (v *view) origin() overlay.Origin { return overlay.Origin{} }
 
 func (v *view) create(name string) *overlay.Branch {
 	v.t.Helper()

@@ -42,6 +42,10 @@
 // Landlock refuses writing to it; [Process.Guard] says which holds, or that
 // nothing does.
 //
+// The init also has the poker, a thread that makes file events where processes
+// of the namespace watch files (fusefs.SetPoker). It reads a few descriptors'
+// names in /proc and opens files of the mount for writing without writing.
+//
 // Absent on purpose: what a view shows (fusefs), what a branch holds (overlay),
 // who decides when a program runs (workspace). Network namespaces, Landlock,
 // limits and terminals belong here too; their places are [cloneFlags],

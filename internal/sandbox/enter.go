@@ -47,6 +47,7 @@ type initProcess struct {
 	spec *initSpec
 	// readOnly is why the folder could not be mounted read-only, or nil.
 	readOnly error
+	poker    *poker
 
 	mu  sync.Mutex // guards pid, and that it is not signalled once collected
 	pid int        // the program, or 0
@@ -66,6 +67,7 @@ func (in *initProcess) run() {
 	if err != nil {
 		in.exit(1)
 	}
+	in.poker = newPoker()
 	go in.obey(orders)
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, forwarded...)
@@ -75,11 +77,13 @@ func (in *initProcess) run() {
 	if failed != nil {
 		in.fail(failed)
 	}
+	in.poker.fresh = freshProc == ""
+	go in.poker.run(in.spec.Mount)
 	in.mu.Lock()
 	in.pid = pid
 	in.mu.Unlock()
 	go in.forward(signals)
-	said.Started = pid
+	said.Started, said.Poker = pid, <-in.poker.thread
 	if err := send(in.conn, said, -1); err != nil {
 		in.exit(1)
 	}
@@ -117,6 +121,8 @@ func (in *initProcess) obey(orders chan<- order) {
 		switch {
 		case o.Exec:
 			orders <- o
+		case o.Poke:
+			in.poker.wakeUp()
 		case o.Signal != 0:
 			in.kill(syscall.Signal(o.Signal))
 		}

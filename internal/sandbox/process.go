@@ -34,6 +34,9 @@ type Process struct {
 	// Unguarded why it is GuardNone; both are set when Exec has returned.
 	Guard     Guard
 	Unguarded string
+	// Poker is the thread, in the program's pid namespace, that Poke wakes (see
+	// fusefs.SetPoker); set when Exec has returned.
+	Poker int
 
 	name  string
 	noPID bool // Spec.NoPIDNamespace
@@ -51,6 +54,7 @@ type Process struct {
 
 type answer struct {
 	pid   int
+	poker int
 	guard Guard
 	open  string
 	err   *Error
@@ -219,7 +223,7 @@ func (p *Process) read() {
 		switch {
 		case r.Started != 0:
 			answered = true
-			p.answers <- answer{pid: r.Started, guard: r.Guard, open: r.Open}
+			p.answers <- answer{pid: r.Started, poker: r.Poker, guard: r.Guard, open: r.Open}
 		case r.Failed != nil:
 			if !answered {
 				answered = true
@@ -258,9 +262,13 @@ func (p *Process) Exec() error {
 		p.Kill()
 		return a.err
 	}
-	p.Guard, p.Unguarded = a.guard, a.open
+	p.Guard, p.Unguarded, p.Poker = a.guard, a.open, a.poker
 	return nil
 }
+
+// Poke wakes the poker. It does not wait for it. That the process is over is no
+// matter.
+func (p *Process) Poke() { send(p.conn, order{Poke: true}, -1) }
 
 // Signal passes sig to the program (not to its children).
 func (p *Process) Signal(sig syscall.Signal) error {

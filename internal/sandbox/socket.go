@@ -22,6 +22,7 @@ type order struct {
 	Spec   *initSpec
 	Exec   bool
 	Signal int
+	Poke   bool // wake the poker
 }
 
 // initSpec is the part of Spec that crosses the socket; descriptors are
@@ -41,6 +42,7 @@ type initSpec struct {
 type report struct {
 	Mounted *mounted // carries the FUSE descriptor
 	Started int      // the program's pid in its namespace
+	Poker   int      // with Started: the poker's thread there
 	Guard   Guard    // with Started: what keeps the program from the folder
 	Open    string   // with Started: why it is no better, or ""
 	Exited  *exited
