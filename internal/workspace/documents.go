@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 
 	"fmt"
 	"os"
@@ -21,7 +22,25 @@ import (
 // branch only what is open.
 type documentsWay struct {
 	*scanned
-	d *daemon
+	d    *daemon
+	temp string // for servers that cannot use the usual directory
+}
+
+func newDocumentsWay(d *daemon) (*documentsWay, error) {
+	w := &documentsWay{d: d, temp: filepath.Join(d.cfg.Place.State, "tmp")}
+	err := os.RemoveAll(w.temp) // what killed servers have left
+	if err == nil {
+		err = os.Mkdir(w.temp, 0o700)
+	}
+	if err == nil {
+		w.scanned, err = newScanned(d.root, d.anybody)
+	}
+	return w, err
+}
+
+// Close implements folder.
+func (w *documentsWay) Close() error {
+	return errors.Join(w.scanned.Close(), os.RemoveAll(w.temp))
 }
 
 func (w *documentsWay) start(ctx context.Context, spec sandbox.Spec, p *pool, scratch *branch, log zerolog.Logger) (*sandbox.Process, sight, error) {
@@ -29,11 +48,7 @@ func (w *documentsWay) start(ctx context.Context, spec sandbox.Spec, p *pool, sc
 	spec.NoView, spec.UserNS, spec.NoPIDNamespace, spec.NoNamespaces = true, m.UserNS, m.NoPIDNamespace, m.NoNamespaces
 	if m.NoNamespaces {
 		// Landlock may keep it from making files right in the usual one.
-		temp := filepath.Join(w.d.cfg.Place.State, "tmp")
-		if err := os.MkdirAll(temp, 0o700); err != nil {
-			return nil, nil, err
-		}
-		spec.Env = append(without(spec.Env, "TMPDIR="), "TMPDIR="+temp)
+		spec.Env = append(without(spec.Env, "TMPDIR="), "TMPDIR="+w.temp)
 	}
 	proc, err := sandbox.Start(ctx, spec)
 	if err != nil {

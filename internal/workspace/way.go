@@ -52,11 +52,11 @@ type sight interface {
 // newWay makes the way of a decided mode.
 func newWay(d *daemon) (way, error) {
 	if d.mode.Mode == mode.Documents {
-		s, err := newScanned(d.root, d.anybody)
+		w, err := newDocumentsWay(d)
 		if err != nil {
-			return nil, err
+			return nil, err // not w: a nil pointer in an interface is not nil
 		}
-		return &documentsWay{scanned: s, d: d}, nil
+		return w, nil
 	}
 	base, err := fusefs.NewBase(d.root, d.cfg.Log)
 	if err != nil {
@@ -80,6 +80,7 @@ func (w *fullWay) start(ctx context.Context, spec sandbox.Spec, _ *pool, scratch
 	view, err := fusefs.Serve(proc.Fuse, fusefs.Config{Branch: scratch.over, Base: w.Base, Log: log, UserNS: spec.UserNS})
 	if err == nil {
 		if err = proc.Exec(); err == nil {
+			view.SetPoker(fusefs.Poker{Thread: proc.Poker, Wake: proc.Poke})
 			return proc, viewSight{view}, nil
 		}
 	}
