@@ -277,6 +277,7 @@ func (x *exerciser) copyWithin() error {
 // TestOneFile exercises a file of the base and one of a layer. Some seeds run in
 // one view one after the other, with switches to another branch in between.
 func TestOneFile(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	seeds, steps := 2, 1500
 	if os.Getenv(fullVariable) == "full" {

@@ -44,6 +44,7 @@ var preparedDiffers = map[string]string{
 
 // TestTable runs the table of calls on the disk and in a view.
 func TestTable(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	want := outcomes(t, native(t, openTemp(t), self(t, "table")))
 	v := overRoot(t, openTemp(t))
@@ -55,6 +56,7 @@ func TestTable(t *testing.T) {
 
 // TestTableOfTheBase runs its second part: on files that were there before.
 func TestTableOfTheBase(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	disk, under, lower := openTemp(t), openTemp(t), openTemp(t)
 	for _, root := range []string{disk, under, lower} {

@@ -62,6 +62,7 @@ git clone -q . clone && git -C clone log --format=%H -1 && rm -rf clone
 git clean -fdxq; git reset -q --hard; git status --porcelain; git ls-files -s | git hash-object --stdin`
 
 func TestGit(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "git")
 	alike(t, func(root string) {
 		files := map[string]string{}
@@ -174,6 +175,7 @@ print(sorted(f for f in os.listdir(".") if f.startswith("t.db")))
 `
 
 func TestSQLite(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "python3")
 	rounds, modes := 20, []string{"delete", "wal"}
 	if os.Getenv(fullVariable) == "full" {

@@ -18,12 +18,13 @@ import (
 const makeText = "out: in.txt\n\tcp in.txt out\n"
 
 func TestMakeAcrossSwitches(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "make")
 	// Built outside: the person's out is newer than the person's in.txt.
 	v := over(t, map[string]string{"Makefile": makeText, "in.txt": "base\n", "out": "base\n"})
 	b := v.create("b")
 	v.agent(b, "in.txt", "of b\n")
-	const build = "make -s; cat out"
+	const build = "make -s 2>/dev/null; cat out" // it warns of times a second ahead
 	for range 2 {
 		if got := v.sh(build); got != "base\n" {
 			t.Errorf("main: %q", got)
@@ -80,6 +81,7 @@ func TestMakeWhenTheBaseGoesBack(t *testing.T) {
 }
 
 func TestPythonAcrossSwitches(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "python3")
 	files := map[string]string{"main.py": "import m\nprint(m.V)\n", "m.py": "V = 'base'\n", "pkg/__init__.py": ""}
 	v := over(t, files)
@@ -111,6 +113,7 @@ func TestPythonAcrossSwitches(t *testing.T) {
 
 // What the person's own Python has compiled is in the base, for all branches.
 func TestPythonWithTheBasesCache(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "python3")
 	root := t.TempDir()
 	plant(t, root, map[string]string{"main.py": "import m\nprint(m.V)\n", "m.py": "V = 'base'\n"})
@@ -131,6 +134,7 @@ func TestPythonWithTheBasesCache(t *testing.T) {
 }
 
 func TestGoTestCacheAcrossSwitches(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "go")
 	v := over(t, map[string]string{
 		"go.mod":      "module example.test/m\n\ngo 1.24\n",
@@ -158,6 +162,7 @@ func TestGoTestCacheAcrossSwitches(t *testing.T) {
 const gitIdentity = "git -c user.name=t -c user.email=t@example.org -c init.defaultBranch=main "
 
 func TestGitIndexAcrossSwitches(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "git")
 	root := t.TempDir()
 	files := map[string]string{}
@@ -193,6 +198,7 @@ func TestGitIndexAcrossSwitches(t *testing.T) {
 
 // gopls keeps what it read by inode and mtime, in one process for all sessions.
 func TestGoplsAcrossSwitches(t *testing.T) {
+	t.Parallel()
 	gopls := need.Tool(t, "gopls")
 	v := over(t, map[string]string{
 		"go.mod": "module example.test/m\n\ngo 1.24\n",
@@ -220,6 +226,7 @@ func TestGoplsAcrossSwitches(t *testing.T) {
 }
 
 func TestCargoAcrossSwitches(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "cargo")
 	v := over(t, cargoFiles)
 	b := v.create("b")

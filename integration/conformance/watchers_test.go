@@ -108,6 +108,7 @@ func (l *listener) hears(want string) {
 }
 
 func TestWatchers(t *testing.T) {
+	t.Parallel()
 	v := over(t, map[string]string{"dir/a": "base", "dir/old": "old", "dir/sub/x": "x", "dir/b": "base"})
 	v.before = nil
 	v.sh("cat dir/a dir/old dir/b; ls dir")
@@ -189,6 +190,7 @@ func TestWatchers(t *testing.T) {
 
 // TestNodeWatches is fs.watch as chokidar, tsc and Vite use it.
 func TestNodeWatches(t *testing.T) {
+	t.Parallel()
 	need.Tool(t, "node")
 	v := over(t, map[string]string{"src/a.js": "base", "src/b.js": "base"})
 	v.before = nil
