@@ -10,7 +10,7 @@ import (
 	"shadowlsp/overlay"
 )
 
-// In a user namespace the kernel leaves permissions to the view (see
+// In a user namespace the view checks permissions as well as the kernel (see
 // Config.UserNS). There is one user, this process's own, so the base can be
 // asked with its own rights: groups, ACLs and read-only mounts are then right
 // by themselves. What a layer holds is judged by its mode. As root's view the

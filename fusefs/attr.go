@@ -49,20 +49,32 @@ func deviceOf(rdev uint32) uint64 {
 	return unix.Mkdev(rdev>>8&0xfff, rdev&0xff|rdev>>12&0xfff00)
 }
 
-// ownIDs shows our own ids where the kernel would else refuse a write that the
-// user may make. In a user namespace it knows only these, and lets nobody write
-// to a file with an owner or group that it does not know; but a file of the
-// user's may have any of his groups, and one of somebody else's may be his to
-// write by group or ACL. What he may not write keeps its owner, and shows as
-// nobody's.
+// ownIDs shows our own ids where the kernel would else refuse what the user may
+// do. In a user namespace it knows only these: it lets nobody write to a file
+// with an owner or group that it does not know, and takes a group of the user's
+// other than the first for a stranger's. But a file of the user's may have any
+// of his groups, and one of somebody else's may be his to write or read by group
+// or ACL. What he may do neither with keeps its owner, and shows as nobody's.
 func (v *View) ownIDs(out *fuse.Attr, on overlay.Node) {
-	if out.Uid == v.uid && out.Gid == v.gid {
+	if out.Uid == v.uid {
+		out.Gid = v.gid
 		return
 	}
-	if out.Uid != v.uid && v.allowed(on, unix.W_OK) != fuse.OK {
+	if v.allowed(on, unix.W_OK) == fuse.OK {
+		out.Uid, out.Gid = v.uid, v.gid
 		return
 	}
-	out.Uid, out.Gid = v.uid, v.gid
+	if out.Gid == v.gid {
+		return
+	}
+	for _, bit := range [...]uint32{unix.R_OK, unix.X_OK} {
+		// By the bits of the others the kernel would say no.
+		if out.Mode&bit == 0 && v.allowed(on, bit) == fuse.OK {
+			if out.Gid = v.gid; out.Mode>>3&bit == 0 {
+				out.Uid = v.uid // an ACL, and the owner may
+			}
+		}
+	}
 }
 
 // validity is how long the kernel may keep something from a directory that is

@@ -122,6 +122,9 @@ func (f *openFile) becomeLocked(on overlay.Node, w *overlay.File) {
 		f.reader = nil
 	}
 	f.on, f.writer = on, w
+	if f.handles > 0 {
+		f.pinned = on.Pin()
+	}
 }
 
 // movedLocked notes that the same content is another version now.
@@ -184,6 +187,13 @@ func (v *View) copyUpLocked(n *node, branch *overlay.Branch, truncate bool) erro
 			return err
 		} else if now.Version != v.table.versionOf(n) {
 			named = false
+		}
+	}
+	if !named && v.fixed {
+		// It may have been opened and closed here before.
+		if w, err := f.on.OpenWrite(); err == nil {
+			f.becomeLocked(f.on, w)
+			return nil
 		}
 	}
 	if !named {

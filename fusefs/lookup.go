@@ -60,8 +60,11 @@ func (v *View) lookup(parent *node, name string, out *fuse.EntryOut) fuse.Status
 			since = v.table.began()
 		}
 		if n := v.table.remember(parent, name, on, since); n != nil {
-			v.entry(out, n, on, watched)
-			return fuse.OK
+			if v.keep(n) {
+				v.entry(out, n, on, watched)
+				return fuse.OK
+			}
+			v.Forget(n.id, 1) // replaced since it was found
 		}
 		if try > lookupTries {
 			return fuse.EAGAIN
@@ -83,7 +86,12 @@ func (v *View) searchable(dir *node) fuse.Status {
 }
 
 // Forget implements fuse.RawFileSystem.
-func (v *View) Forget(id, count uint64) { v.table.forget(id, count) }
+func (v *View) Forget(id, count uint64) {
+	v.table.forget(id, count)
+	if v.fixed {
+		v.letGo(v.table.takeDropped())
+	}
+}
 
 // current resolves where n is, and checks that n is still what is there. v.moving
 // is held.
@@ -136,7 +144,13 @@ func (v *View) getAttr(n *node, out *fuse.AttrOut) fuse.Status {
 // orphanAttr answers for a node that its path does not resolve to.
 func (v *View) orphanAttr(n *node, out *fuse.AttrOut) fuse.Status {
 	f := &n.open
-	f.mu.RLock()
+	if v.fixed && n.typ == unix.S_IFREG {
+		if _, st := v.reading(n.id, 0); st != fuse.OK {
+			return st
+		}
+	} else {
+		f.mu.RLock()
+	}
 	defer f.mu.RUnlock()
 	_, named := v.table.path(n)
 	on := f.on

@@ -256,8 +256,9 @@ func eyeMount(root string) (int, error) {
 		return -1, err
 	}
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, os.Geteuid(), os.Getegid())
+	options += ",default_permissions"
 	if !ordinary() {
-		options += ",default_permissions,allow_other"
+		options += ",allow_other"
 	}
 	return fd, unix.Mount("shadowlsp", root, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options)
 }
@@ -377,7 +378,7 @@ func (s *stage) create(name string) *overlay.Branch {
 func (s *stage) show(b *overlay.Branch) (*eye, *View) {
 	s.t.Helper()
 	e, dev := newEye(s.t, s.root)
-	v, err := Serve(dev, Config{Branch: b, Base: s.base, Log: testLog(s.t), UserNS: ordinary()})
+	v, err := Serve(dev, Config{Branch: b, Base: s.base, Log: testLog(s.t), UserNS: ordinary(), Fixed: *fixedViews})
 	if err != nil {
 		e.kill()
 		s.t.Fatal(err)
@@ -415,6 +416,7 @@ func (s *stage) sync() {
 
 func (s *stage) switchTo(b *overlay.Branch) SwitchStats {
 	s.t.Helper()
+	onlySwitched(s.t)
 	stats, err := s.view.Switch(b)
 	if err != nil {
 		s.t.Fatal(err)

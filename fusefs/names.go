@@ -35,7 +35,9 @@ func (v *View) make(header *fuse.InHeader, name string, out *fuse.EntryOut, make
 	if err != nil {
 		return status(err)
 	}
-	v.entry(out, v.table.made(parent, name, on), on, watched)
+	n := v.table.made(parent, name, on)
+	v.keep(n)
+	v.entry(out, n, on, watched)
 	return fuse.OK
 }
 
@@ -154,6 +156,9 @@ func (v *View) remove(header *fuse.InHeader, name string, remove func(path strin
 // must have a place.
 func (v *View) keepLocked(n *node) error {
 	f := &n.open
+	if v.fixed {
+		return nil // what a layer holds is pinned, and the base stays
+	}
 	if f.writers > 0 && f.writer == nil {
 		return v.copyUpLocked(n, f.branch, false)
 	}

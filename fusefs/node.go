@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"shadowlsp/overlay"
 )
@@ -30,6 +31,8 @@ type node struct {
 	stamp, epoch uint64
 	// touched: this view wrote through the node, so its stamp moved on.
 	touched bool
+	// wrote: something was written through it.
+	wrote bool
 	// shown: the last answer about its name was this node.
 	shown bool
 	// parted: it is opened for writing in a branch that is no longer shown and
@@ -73,6 +76,9 @@ type openFile struct {
 	// handles and writers count open handles, and those among them that may
 	// write.
 	handles, writers int
+	// using counts the calls that write through writer; only in a fixed view,
+	// where no handle keeps it open.
+	using int
 	// branch is where they were opened, and where a first write goes.
 	branch *overlay.Branch
 	// mixed: handles of several branches read it. It must not become anyone's.
@@ -95,6 +101,10 @@ type table struct {
 	// node; a look-up that overlaps one starts again.
 	moves uint64
 	epoch uint64
+	// dropped are files that have left the table and whose content was kept;
+	// only if keeps.
+	dropped []*node
+	keeps   bool // fixed
 }
 
 func newTable(on overlay.Node) *table {
@@ -289,6 +299,9 @@ func (t *table) dropLocked(n *node) {
 		return
 	}
 	delete(t.byID, n.id)
+	if t.keeps && n.typ == unix.S_IFREG {
+		t.dropped = append(t.dropped, n)
+	}
 	if t.linked[n.version] == n {
 		delete(t.linked, n.version)
 	}
@@ -384,7 +397,7 @@ func (t *table) orphaned(n *node, on overlay.Node) {
 func (t *table) touch(n *node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n.touched = true
+	n.touched, n.wrote = true, true
 }
 
 // retire sees to it that no look-up answers with n again.

@@ -9,10 +9,14 @@ import (
 
 // Open implements fuse.RawFileSystem.
 //
-// The place of what comes here later: answering ENOSYS once (the kernel then
-// never asks again) with contents pinned by the node, and passthrough of the
-// layer's file for root.
+// A fixed view answers that it has no such operation: the kernel then neither
+// asks again nor tells of a close, and keeps what it has cached. All that a
+// handle stands for elsewhere is the node's own from its first look-up until
+// the kernel forgets it: see noopen.go.
 func (v *View) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if v.fixed {
+		return fuse.ENOSYS
+	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	n := v.table.find(in.NodeId)
@@ -123,6 +127,20 @@ func (v *View) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 			v.Forget(out.NodeId, 1)
 			return fuse.Status(unix.ESTALE)
 		}
+		if v.fixed {
+			// Nothing is opened here, but what the flags do besides.
+			if in.Flags&unix.O_TRUNC != 0 {
+				if st := v.truncate(n); st != fuse.OK {
+					v.Forget(n.id, 1)
+					return st
+				}
+				if _, on, st := v.current(n); st == fuse.OK {
+					v.fill(&out.Attr, on)
+				}
+			}
+			out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+			return fuse.OK
+		}
 		if st := v.openNode(n, in.Flags&^unix.O_CREAT, in.OpenFlags&fuse.OPEN_KILL_SUIDGID != 0, &out.OpenOut); st != fuse.OK {
 			v.Forget(n.id, 1)
 			return st
@@ -133,12 +151,20 @@ func (v *View) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 		return status(err)
 	}
 	n := v.table.made(parent, name, on)
+	writes := wantsWrite(in.Flags)
 	n.open.mu.Lock()
 	n.open.becomeLocked(on, w)
-	writes := wantsWrite(in.Flags)
-	n.open.enterLocked(v.branch, writes)
+	if !v.fixed {
+		n.open.enterLocked(v.branch, writes)
+	}
 	n.open.mu.Unlock()
 	v.entry(&out.EntryOut, n, on, watched)
+	if v.fixed {
+		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+		v.keep(n)
+		v.keptOpen(n, true)
+		return fuse.OK
+	}
 	out.Fh = v.newHandle(&handle{node: n, branch: v.branch, writes: writes})
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE
 	return fuse.OK
@@ -170,12 +196,10 @@ func (v *View) creator(dir string, who fuse.Owner) (overlay.Origin, error) {
 
 // Read implements fuse.RawFileSystem.
 func (v *View) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	h := v.handle(in.Fh)
-	if h == nil {
-		return nil, fuse.EBADF
+	f, st := v.reading(in.NodeId, in.Fh)
+	if st != fuse.OK {
+		return nil, st
 	}
-	f := &h.node.open
-	f.mu.RLock()
 	defer f.mu.RUnlock()
 	n := 0
 	for n < len(buf) {
@@ -196,12 +220,10 @@ func (v *View) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.R
 
 // Lseek implements fuse.RawFileSystem: for holes and data only.
 func (v *View) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
-	h := v.handle(in.Fh)
-	if h == nil || h.node.dir {
-		return fuse.EBADF
+	f, st := v.reading(in.NodeId, in.Fh)
+	if st != fuse.OK {
+		return st
 	}
-	f := &h.node.open
-	f.mu.RLock()
 	defer f.mu.RUnlock()
 	// SEEK_DATA and SEEK_HOLE do not depend on the position, so that it is moved
 	// does no harm: all else is read and written at offsets.

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"shadowlsp/overlay"
@@ -24,6 +25,9 @@ func (v *View) Switch(b *overlay.Branch) (SwitchStats, error) {
 	start := time.Now()
 	if v.closed {
 		return SwitchStats{}, &Error{Op: "switch", Kind: Closed}
+	}
+	if v.fixed {
+		return SwitchStats{}, &Error{Op: "switch", Path: b.Name(), Kind: Unavailable, Err: errors.New("the view is fixed")}
 	}
 	if _, err := b.Lookup(""); err != nil {
 		return SwitchStats{}, &Error{Op: "switch", Path: b.Name(), Kind: Unavailable, Err: err}
@@ -137,6 +141,9 @@ func (v *View) Quiesce(ctx context.Context) error {
 		}
 	}
 	v.mu.Unlock()
+	if v.fixed {
+		writable = v.table.written()
+	}
 	for n := range writable {
 		// Dropping pages writes them first.
 		if !v.tell.call(func() { v.content(n) }) {

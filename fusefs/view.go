@@ -42,9 +42,13 @@ type Config struct {
 	Base   *Base
 	Log    zerolog.Logger
 	// UserNS: the mount is in a user namespace, where only this process's own
-	// user is known and the kernel leaves permissions to the view. Else the
-	// kernel checks them (mount option default_permissions).
+	// user is known: the view then checks permissions, too, and shows others'
+	// files such that the kernel agrees. (It always checks: mount option
+	// default_permissions.)
 	UserNS bool
+	// Fixed: the view shows one branch for as long as it lives. The kernel then
+	// opens and closes files without asking: see [View.Open].
+	Fixed bool
 }
 
 // View shows a branch to the kernel through one mount.
@@ -60,10 +64,12 @@ type View struct {
 	base   *Base
 	log    zerolog.Logger
 	userNS bool
+	fixed  bool
 	uid    uint32
 	gid    uint32
 	server *fuse.Server
 	table  *table
+	files  fileCache
 	tell   *teller
 	origin overlay.Origin // who writes, as far as the overlay needs to know
 
@@ -110,6 +116,7 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		base:          cfg.Base,
 		log:           cfg.Log,
 		userNS:        cfg.UserNS,
+		fixed:         cfg.Fixed,
 		uid:           uint32(os.Geteuid()),
 		gid:           uint32(os.Getegid()),
 		table:         newTable(root),
@@ -118,10 +125,16 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		handles:       map[uint64]*handle{},
 	}
 	v.origin = overlay.Origin{View: v}
+	v.table.keeps = cfg.Fixed
 	// go-fuse takes a number and closes it itself: give it one of its own.
 	fd, err := unix.FcntlInt(dev.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return fail(err)
+	}
+	capabilities := uint64(fuse.CAP_HANDLE_KILLPRIV_V2) // else each write asks for an xattr first
+	if !cfg.Fixed {
+		// One copy-up less. Without Open there is nobody to truncate in it.
+		capabilities |= fuse.CAP_ATOMIC_O_TRUNC
 	}
 	v.server, err = fuse.NewServer(v, fmt.Sprintf("/dev/fd/%d", fd), &fuse.MountOptions{
 		MaxWrite:      maxWrite,
@@ -131,10 +144,9 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		ExplicitDataCacheControl: true,
 		EnableSymlinkCaching:     true,
 		DisableReadDirPlus:       true,
-		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | // one copy-up less
-			fuse.CAP_HANDLE_KILLPRIV_V2, // else each write asks for an xattr first
-		Logger:       log.New(goFuseLog{cfg.Log}, "", 0),
-		PanicHandler: v.panicked,
+		ExtraCapabilities:        capabilities,
+		Logger:                   log.New(goFuseLog{cfg.Log}, "", 0),
+		PanicHandler:             v.panicked,
 	})
 	if err != nil {
 		unix.Close(fd)
@@ -182,6 +194,9 @@ func (v *View) Close() error {
 	v.mu.Unlock()
 	for _, h := range handles {
 		v.drop(h)
+	}
+	if v.fixed {
+		v.letGo(v.table.files())
 	}
 	return nil
 }

@@ -7,25 +7,13 @@ import (
 	"shadowlsp/overlay"
 )
 
-// written is the layer's file behind a handle that may write.
-func (v *View) written(fh uint64) (*node, *overlay.File, fuse.Status) {
-	h := v.handle(fh)
-	if h == nil || !h.writes {
-		return nil, nil, fuse.EBADF
-	}
-	v.moving.RLock()
-	defer v.moving.RUnlock()
-	w, err := v.writable(h.node)
-	return h.node, w, status(err)
-}
-
 // Write implements fuse.RawFileSystem.
 func (v *View) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	n, w, st := v.written(in.Fh)
+	n, w, end, st := v.written(in.NodeId, in.Fh)
 	if st != fuse.OK {
 		return 0, st
 	}
-	// From here on the handle keeps w open.
+	defer end()
 	if err := room(w, int64(in.Offset), int64(len(data))); err != nil {
 		return 0, status(err)
 	}
@@ -98,21 +86,27 @@ func withoutSuid(mode uint32) uint32 {
 
 // Fsync implements fuse.RawFileSystem. What was not written needs no syncing.
 func (v *View) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	h := v.handle(in.Fh)
-	if h == nil {
-		return fuse.EBADF
+	n := v.table.find(in.NodeId)
+	if n == nil {
+		return fuse.Status(unix.ESTALE)
 	}
-	f := &h.node.open
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if f.writer == nil {
+	n.open.mu.RLock()
+	_, base := n.open.on.FromBase()
+	base = base && n.open.writer == nil
+	n.open.mu.RUnlock()
+	if base {
 		return fuse.OK
 	}
+	f, st := v.reading(in.NodeId, in.Fh)
+	if st != fuse.OK {
+		return st
+	}
+	defer f.mu.RUnlock()
 	const dataOnly = 1
 	if in.FsyncFlags&dataOnly != 0 {
-		return status(unix.Fdatasync(int(f.writer.Fd())))
+		return status(unix.Fdatasync(f.fd()))
 	}
-	return status(unix.Fsync(int(f.writer.Fd())))
+	return status(unix.Fsync(f.fd()))
 }
 
 // Flush implements fuse.RawFileSystem: nothing waits for a close.
@@ -120,10 +114,11 @@ func (v *View) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status { ret
 
 // Fallocate implements fuse.RawFileSystem.
 func (v *View) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	n, w, st := v.written(in.Fh)
+	n, w, end, st := v.written(in.NodeId, in.Fh)
 	if st != fuse.OK {
 		return st
 	}
+	defer end()
 	if in.Mode&(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_COLLAPSE_RANGE) == 0 {
 		if err := room(w, int64(in.Offset), int64(in.Length)); err != nil {
 			return status(err)
@@ -138,19 +133,18 @@ func (v *View) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Stat
 
 // CopyFileRange implements fuse.RawFileSystem.
 func (v *View) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
-	from := v.handle(in.FhIn)
-	if from == nil {
-		return 0, fuse.EBADF
-	}
-	n, w, st := v.written(in.FhOut)
+	n, w, end, st := v.written(in.NodeIdOut, in.FhOut)
 	if st != fuse.OK {
 		return 0, st
 	}
+	defer end()
 	if err := room(w, int64(in.OffOut), int64(in.Len)); err != nil {
 		return 0, status(err)
 	}
-	f := &from.node.open
-	f.mu.RLock()
+	f, st := v.reading(in.NodeId, in.FhIn)
+	if st != fuse.OK {
+		return 0, st
+	}
 	defer f.mu.RUnlock()
 	offIn, offOut := int64(in.OffIn), int64(in.OffOut)
 	// The answer has 32 bits.

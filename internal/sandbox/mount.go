@@ -89,16 +89,15 @@ func mountFuse(dir string, userNS bool) (int, *Error) {
 		return -1, &Error{Op: "open", Name: "/dev/fuse", Kind: Mount, Err: err}
 	}
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, os.Geteuid(), os.Getegid())
+	// The kernel checks rights, from the owners and modes that the view shows:
+	// nobody else can where files are opened without asking. In a user namespace
+	// only one uid and one gid are known to it; the view shows others' files such
+	// that what the caller may do by another group or an ACL is not refused
+	// (fusefs.Config.UserNS).
+	options += ",default_permissions"
 	if !userNS {
-		// As root, programs of several uids may run in one view, each with its
-		// own rights: the kernel checks them, from the modes that the view
-		// shows.
-		//
-		// In a user namespace it must not. Only one uid and one gid are known
-		// there: a file that the caller may read by a supplementary group would
-		// be refused. The view checks instead, by asking the base with the
-		// caller's own rights (fusefs.Config.UserNS).
-		options += ",default_permissions,allow_other"
+		// As root, programs of several uids may run in one view.
+		options += ",allow_other"
 	}
 	if err := unix.Mount(Source, dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		unix.Close(fd)

@@ -212,7 +212,7 @@ func show(tree, self string, branch *overlay.Branch, base *fusefs.Base, log zero
 	if err != nil {
 		return nil, nil, err
 	}
-	view, err := fusefs.Serve(p.Fuse, fusefs.Config{Branch: branch, Base: base, Log: log, UserNS: sandbox.NeedsUserNS()})
+	view, err := fusefs.Serve(p.Fuse, fusefs.Config{Branch: branch, Base: base, Log: log, UserNS: sandbox.NeedsUserNS(), Fixed: true})
 	if err != nil {
 		p.Kill()
 		p.Wait()
