@@ -14,6 +14,9 @@
 // nanosecond, unless the test itself is about changes of it. Nothing stays
 // mounted and no process is left.
 //
+// The table is our own because pjdfstest is in no package registry that
+// scripts/setup could take it from (Debian has no package of it).
+//
 // Absent on purpose: figures (integration/bench), what a room's own tests show,
 // language servers other than gopls.
 //

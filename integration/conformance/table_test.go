@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sort"
 	"strings"
@@ -222,5 +221,3 @@ func utimens(path string, ts ...unix.Timespec) error {
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, path, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
-
-func join(parts ...string) string { return filepath.Join(parts...) }

@@ -211,3 +211,38 @@ console.log("watching")'`)
 	native(t, v.root, "rm src/b.js")
 	l.hears("b.js=ENOENT")
 }
+
+// TestChokidar is the library that most JavaScript tools watch with. It watches
+// each file by itself and, when that is replaced by one of the same inode number,
+// does not watch the new one: it hears of an edit by an agent or the person once
+// per file. That is not right yet (natively each save by rename has another
+// number), and so the test asks for one edit of each.
+func TestChokidar(t *testing.T) {
+	full(t)
+	need.Tool(t, "npm")
+	for _, version := range []string{"3.6.0", "4.0.3"} {
+		t.Run(version, func(t *testing.T) {
+			root := t.TempDir()
+			plant(t, root, map[string]string{"package.json": `{"name":"m","private":true}`, "src/a.js": "base", "src/b.js": "base"})
+			if out, err := run(t, root, "npm install --no-audit --no-fund chokidar@"+version+" 2>&1"); err != nil {
+				t.Skipf("no packages to be had: %s", out)
+			}
+			v := overRoot(t, root)
+			v.before = nil
+			l := v.listen(t, `exec node -e '
+const fs = require("fs")
+require("chokidar").watch("src", { ignoreInitial: true }).on("all", (what, path) => {
+	let s = ""; try { s = "=" + fs.readFileSync(path, "utf8") } catch (e) {} ; console.log(what + " " + path + s) }).on("ready", () => console.log("watching"))'`)
+			v.sh("printf view > src/v.js")
+			l.hears("add src/v.js=view")
+			v.agent(v.branch, "src/a.js", "agent")
+			l.hears("change src/a.js=agent")
+			v.agent(v.branch, "src/new.js", "new")
+			l.hears("add src/new.js=new")
+			native(t, v.root, "printf person > src/b.js")
+			l.hears("change src/b.js=person")
+			native(t, v.root, "rm src/b.js")
+			l.hears("unlink src/b.js")
+		})
+	}
+}
