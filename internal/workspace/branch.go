@@ -20,7 +20,7 @@ const (
 	// maxTurnDocuments bounds how many overridden files are opened in the server
 	// for a turn. Beyond it the rest is on disk only, and the server is told by
 	// file events: right as well, but not ordered with requests.
-	maxTurnDocuments = 1000
+	maxTurnDocuments = 200
 	// maxTurnDocument bounds the size of a file that is opened for a turn, in
 	// bytes: servers treat larger ones specially (or refuse them).
 	maxTurnDocument = 4 << 20

@@ -139,6 +139,14 @@ func (b *branch) attach() {
 	b.sessions++
 }
 
+// drop makes the end of the last session that of the branch.
+func (b *branch) drop() BranchStatus {
+	b.mu.Lock()
+	b.keep = false
+	b.mu.Unlock()
+	return b.status()
+}
+
 // detachBranch ends one session's hold; the last one's end drops a branch that
 // is not kept.
 func (d *daemon) detachBranch(b *branch) {

@@ -40,6 +40,11 @@ func (s *session) Extension(ctx context.Context, method string, params json.RawM
 		return answer(params, method, func(p agent.SearchParams) agent.Pending[any] { return s.search(ctx, p) })
 	case agent.MethodDiff:
 		return answer(params, method, func(p agent.DiffParams) agent.Pending[any] { return s.diff(ctx, p) })
+	case agent.MethodDrop:
+		return answer(params, method, func(agent.DropParams) agent.Pending[any] {
+			b := s.branch.drop()
+			return agent.Now[any](agent.DropResult{Branch: b.Name, Agents: b.Agents}, s.branch.over.Keep(false))
+		})
 	case agent.MethodStatus:
 		return answer(params, method, func(agent.StatusParams) agent.Pending[any] { return agent.Now[any](s.status(), nil) })
 	}

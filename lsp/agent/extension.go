@@ -16,6 +16,7 @@ const (
 	MethodSearch = "shadowlsp/search"
 	MethodDiff   = "shadowlsp/diff"
 	MethodStatus = "shadowlsp/status"
+	MethodDrop   = "shadowlsp/drop"
 )
 
 // Extension is one row of the table of our own requests.
@@ -37,6 +38,7 @@ var Extensions = []Extension{
 	{MethodSearch, SearchParams{}, SearchResult{}, "Searches the text of files as the branch shows them."},
 	{MethodDiff, DiffParams{}, DiffResult{}, "Returns the branch's changes over its base as a patch for git apply."},
 	{MethodStatus, StatusParams{}, StatusResult{}, "Tells the state of the branch and its servers."},
+	{MethodDrop, DropParams{}, DropResult{}, "Deletes the branch when the last connection to it has ended."},
 }
 
 // isExtension says whether the table lists method.
@@ -244,4 +246,14 @@ type ServerStatus struct {
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 	Queued int    `json:"queued"` // questions of all branches that wait for a turn
+}
+
+// DropParams is empty.
+type DropParams struct{}
+
+// DropResult tells which branch it is, and how many connections still hold it,
+// this one included.
+type DropResult struct {
+	Branch string `json:"branch"`
+	Agents int    `json:"agents"`
 }
