@@ -195,7 +195,7 @@ func serveTree(tree, own string) (err error) {
 	}
 	defer base.Close()
 	self := filepath.Join(filepath.Dir(tree), "fs")
-	p, view, err := show(tree, self, branch, base, log, os.Stdin, os.Stdout)
+	p, view, err := show(tree, self, branch, base, log, os.Stdin, os.Stdout, true)
 	if err != nil {
 		return err
 	}
@@ -203,8 +203,8 @@ func serveTree(tree, own string) (err error) {
 	return errors.Join(err, view.Close())
 }
 
-// show starts a worker in a view of a branch.
-func show(tree, self string, branch *overlay.Branch, base *fusefs.Base, log zerolog.Logger, in, out *os.File) (*sandbox.Process, *fusefs.View, error) {
+// show starts a worker in a view of a branch; fixed: as commands have it.
+func show(tree, self string, branch *overlay.Branch, base *fusefs.Base, log zerolog.Logger, in, out *os.File, fixed bool) (*sandbox.Process, *fusefs.View, error) {
 	p, err := sandbox.Start(context.Background(), sandbox.Spec{
 		Argv: []string{self, workerRole, tree}, Env: os.Environ(), Dir: tree, Mount: tree,
 		Stdin: in, Stdout: out, Stderr: os.Stderr, UserNS: sandbox.NeedsUserNS(),
@@ -212,7 +212,7 @@ func show(tree, self string, branch *overlay.Branch, base *fusefs.Base, log zero
 	if err != nil {
 		return nil, nil, err
 	}
-	view, err := fusefs.Serve(p.Fuse, fusefs.Config{Branch: branch, Base: base, Log: log, UserNS: sandbox.NeedsUserNS(), Fixed: true})
+	view, err := fusefs.Serve(p.Fuse, fusefs.Config{Branch: branch, Base: base, Log: log, UserNS: sandbox.NeedsUserNS(), Fixed: fixed})
 	if err != nil {
 		p.Kill()
 		p.Wait()

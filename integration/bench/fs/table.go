@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,7 +68,7 @@ func (s *stand) table(ctx context.Context, o options) error {
 		}
 		took, err := s.measure(ctx, r, rounds)
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+			return errors.Join(fmt.Errorf("%s: %w", r.name, err), w.Flush())
 		}
 		fmt.Fprintf(w, "%s\t%v", r.name, median(took[0]).Round(10*time.Microsecond))
 		if r.target > 0 {
