@@ -34,6 +34,10 @@
 // the opener is sent to look the name up again (ESTALE, which the kernel handles
 // by itself) and gets a node of its own.
 //
+// A view that never switches ([Config.Fixed]) has files opened and closed by the
+// kernel alone, without a round trip. A file is then treated as open from its
+// first look-up until the kernel forgets it: see noopen.go.
+//
 // # Invariants
 //
 //   - No node id is given twice, and none to another path's content.
@@ -58,6 +62,13 @@
 // hard link not at all unless that link's directory is watched too. Listings
 // are a snapshot from the time the directory was opened or rewound. A switch makes
 // no events for watchers in the view, and neither do lost events of the base.
+//
+// In a fixed view, a file of the base that the person replaces or removes is read
+// on by those who have it open only while our descriptor of it lasts (those of
+// the files read last are kept); after that, where the kernel has no page,
+// reading fails with ESTALE. And what was written into a mapping, and nowhere else
+// in that file, is in the layer when the mapping or its process ends, not when
+// Quiesce returns.
 //
 // # Absent on purpose
 //
