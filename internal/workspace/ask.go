@@ -1,0 +1,138 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"shadowlsp/lsp/barrier"
+	"shadowlsp/lsp/shadow"
+	"shadowlsp/lsp/wire"
+	"time"
+)
+
+// wide are the methods whose answer comes from all files, not from those that a
+// document needs. A server may know of a file that is new to it only when it has
+// diagnosed it (gopls loads no package for a didOpen or a file event alone).
+var wide = map[string]bool{
+	"textDocument/references": true, "textDocument/rename": true, "textDocument/implementation": true,
+	"workspace/symbol": true, "workspace/willRenameFiles": true,
+	"callHierarchy/incomingCalls": true, "typeHierarchy/subtypes": true,
+}
+
+// forward puts an agent's request to the server, in the newest state.
+func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wire.Message, error) {
+	if wide[m.Method] {
+		// Where nothing can be proven the server's answer is as good as any.
+		_, _, _ = i.diagnose(ctx, nil)
+	}
+	if err := i.sync(ctx); err != nil {
+		return wire.Message{}, err
+	}
+	st, _ := i.state()
+	if err := i.sight.lacks(st, documentOf(m.Params)); err != nil {
+		return wire.Message{}, unproven(err)
+	}
+	i.ask(s, true)
+	defer i.ask(s, false)
+	return i.server.Forward(ctx, m, progress{s.peer})
+}
+
+// documentOf is the document that a request's params name, if they do.
+func documentOf(params json.RawMessage) []string {
+	raw, ok := barrier.Lookup(params, "textDocument", "uri")
+	var uri string
+	if !ok || json.Unmarshal(raw, &uri) != nil {
+		return nil
+	}
+	return []string{uri}
+}
+
+// ask notes that a request of s begins or ends.
+func (i *instance) ask(s *session, begin bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if begin {
+		i.askers = append(i.askers, s)
+		return
+	}
+	for n, other := range i.askers {
+		if other == s {
+			i.askers = append(i.askers[:n:n], i.askers[n+1:]...)
+			return
+		}
+	}
+}
+
+// asker is the session whose request runs, the newest where there are several.
+func (i *instance) asker() *session {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.askers) == 0 {
+		return nil
+	}
+	return i.askers[len(i.askers)-1]
+}
+
+// report is one document's final diagnostics.
+type report struct {
+	uri, barrier string
+	diagnostics  json.RawMessage
+	hazy         string // why it is not the truth, or ""
+}
+
+// diagnose returns final diagnostics of the branch that the instance shows, and
+// the state that they are of.
+func (i *instance) diagnose(ctx context.Context, uris []string) (reports []report, of state, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lintLimit, fmt.Errorf("not proven within %v", lintLimit))
+	defer cancel()
+	for range maxSuperseded {
+		if err := i.sync(ctx); err != nil {
+			return nil, state{}, err
+		}
+		began := time.Now()
+		before, tells := i.state()
+		if err := i.sight.lacks(before, uris); err != nil {
+			return nil, state{}, err
+		}
+		var got map[string]shadow.Report
+		got, err = i.server.Diagnose(ctx, uris)
+		i.p.d.trace.Event("barrier", map[string]any{
+			"instance": i.name, "branch": i.showing().name, "rev": before.rev, "ok": err == nil, "us": time.Since(began).Microseconds(),
+		})
+		var (
+			e *shadow.Error
+			b *barrier.Error
+		)
+		switch {
+		case errors.As(err, &e) && e.Kind == shadow.Superseded:
+			continue
+		case errors.As(err, &b) && b.Kind == barrier.Desync:
+			i.stop(err) // its documents are not ours any more; the question is put to the next one
+			return nil, state{}, err
+		case err != nil:
+			return nil, state{}, err
+		}
+		if _, after := i.state(); after != tells {
+			continue // edited between our sync and the barrier: which state it is of is not known
+		}
+		for _, r := range got {
+			reports = append(reports, report{uri: r.URI, barrier: r.Barrier, diagnostics: r.Diagnostics, hazy: i.sight.hazy(before, r.URI)})
+		}
+		return reports, before, nil
+	}
+	return nil, state{}, err
+}
+
+// state is what the server has been told last, and how often it has been told.
+func (i *instance) state() (state, uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.told, i.tells
+}
+
+func (i *instance) showing() *branch {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.branch
+}
