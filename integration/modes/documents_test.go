@@ -406,7 +406,10 @@ func watchFor(t *testing.T, said string) func() {
 	}
 	return func() {
 		for _, fd := range fds {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience/time.Millisecond))
+			n, err := 0, error(unix.EINTR)
+			for errors.Is(err, unix.EINTR) { // Go's own signals interrupt it
+				n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience/time.Millisecond))
+			}
 			if n == 0 || err != nil {
 				t.Errorf("a server survives: %v", err)
 			}
