@@ -74,6 +74,9 @@ func TestTheTraceDump(t *testing.T) {
 		branches[lane+" "+text("branch")]++
 		if event != "" {
 			events[event]++
+			if event == "gap" && lane == "user" {
+				continue // the front ended with half a frame of the server in hand
+			}
 			if lane != "scheduler" || l["msg"] != nil || text("instance") == "" || text("branch") == "" {
 				t.Errorf("an event: %s", line)
 			}
