@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/lsp/wire"
-	"time"
 )
 
 // wide are the methods whose answer comes from all files, not from those that a

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"encoding/json"
+
 	"shadowlsp/lsp/agent"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/lsp/wire"

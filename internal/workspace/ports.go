@@ -9,11 +9,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
+	"time"
+
 	"shadowlsp/internal/launch"
 	"shadowlsp/lsp/agent"
 	"shadowlsp/lsp/front"
-	"sync"
-	"time"
 )
 
 // listeners are the daemon's open ports.

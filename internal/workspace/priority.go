@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"fmt"
+
 	"shadowlsp/internal/sandbox"
 )
 

@@ -3,13 +3,15 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"sort"
+	"time"
+
 	"shadowlsp/fusefs"
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/overlay"
-	"sort"
-	"time"
 )
 
 // idle returns when nothing of the turn is in flight any more.
@@ -27,7 +29,7 @@ func (i *instance) show(ctx context.Context, b *branch) error {
 	if err := i.server.Idle(ctx); err != nil {
 		return err
 	}
-	if err := i.p.d.way.Sync(ctx); err != nil {
+	if err := i.seeBase(ctx); err != nil {
 		return err
 	}
 	i.mu.Lock()
@@ -59,11 +61,26 @@ func (i *instance) show(ctx context.Context, b *branch) error {
 	return err
 }
 
+// baseLimit bounds the proof that all earlier changes of the base were seen. It
+// takes microseconds; what takes longer is a fault, to be named and not waited for.
+const baseLimit = 10 * time.Second
+
+// seeBase returns when all earlier changes of the person's folder were seen.
+func (i *instance) seeBase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, baseLimit, fmt.Errorf("changes of the folder are not known after %v", baseLimit))
+	defer cancel()
+	err := i.p.d.way.Sync(ctx)
+	if err != nil && i.p.ctx.Err() == nil {
+		i.log.Warn().Err(err).Msg("looking for changes of the folder")
+	}
+	return err
+}
+
 // sync brings the server up to the newest revision of the branch it shows.
 func (i *instance) sync(ctx context.Context) error {
 	i.turn.Lock()
 	defer i.turn.Unlock()
-	if err := i.p.d.way.Sync(ctx); err != nil {
+	if err := i.seeBase(ctx); err != nil {
 		return err
 	}
 	i.mu.Lock()
