@@ -204,7 +204,20 @@ func (p *pool) wakeLocked(at time.Duration) {
 // runLocked starts one attempt at a job.
 func (p *pool) runLocked(a scheduler.Run) {
 	j, inst := p.jobs[a.Request], p.instances[a.Instance]
-	if j == nil || inst == nil {
+	finished := func() {
+		p.stepLocked(scheduler.Finished{At: p.now(), Instance: a.Instance, Request: a.Request})
+	}
+	if inst == nil {
+		return // its InstanceDown has been told
+	}
+	if j == nil {
+		// Answered meanwhile, by an earlier attempt whose instance died under it.
+		// The scheduler waits for this one to end all the same.
+		p.goLocked(func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			finished()
+		})
 		return
 	}
 	ctx, cancel := context.WithCancel(j.ctx)
@@ -222,11 +235,13 @@ func (p *pool) runLocked(a scheduler.Run) {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.jobs[a.Request] != j {
-			return
+		if p.jobs[a.Request] == j {
+			p.endLocked(a.Request, err)
 		}
-		p.endLocked(a.Request, err)
-		p.stepLocked(scheduler.Finished{At: p.now(), Instance: a.Instance, Request: a.Request})
+		finished()
+		// An answer can come from an instance that the scheduler has given up
+		// already: then it has the request in its queue again, for nobody.
+		p.stepLocked(scheduler.Cancel{At: p.now(), Request: a.Request})
 	})
 }
 
