@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
@@ -30,6 +31,14 @@ func replaced(t *testing.T, w *world, name, text string) {
 	temp := w.path(name) + "~"
 	must(t, os.WriteFile(temp, []byte(text), 0o644))
 	must(t, os.Rename(temp, w.path(name)))
+}
+
+// stamped is a file's content with times of its own, as rsync or an archive leaves
+// it.
+func stamped(t *testing.T, w *world, name, text string, stamp time.Time) {
+	t.Helper()
+	w.write(t, name, text)
+	must(t, os.Chtimes(w.path(name), stamp, stamp))
 }
 
 var savings = []saving{
@@ -57,6 +66,11 @@ var savings = []saving{
 		w.write(t, "lib/lib.go", libText(word))
 		must(t, os.Remove(w.path("lib/lib.go.ignored")))
 		return map[string][]string{"use/use.go": {word}, "lib/lib.go": nil}
+	}},
+	{"same size, same time", func(t *testing.T, w *world, round int) map[string][]string {
+		word := fmt.Sprintf("Stamp%02d", round)
+		stamped(t, w, "lib/lib.go", libText(word), time.Unix(1_600_000_000, 0))
+		return map[string][]string{"use/use.go": {word}}
 	}},
 	{"create and delete a file of a package", func(t *testing.T, w *world, round int) map[string][]string {
 		if round%2 == 0 {

@@ -77,6 +77,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this is an ordinary user: every test of this package is that test")
 	}
+	t.Parallel() // it takes turns with tests that wait
 	need.FUSE(t)
 	openDevice(t)
 	home, err := os.MkdirTemp("", "home-")
