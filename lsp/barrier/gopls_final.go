@@ -165,7 +165,7 @@ func (g *goplsBarrier) probe(ctx context.Context) error {
 	folders := g.host.Folders()
 	var silent bool
 	g.watch.view(func() {
-		silent = len(g.packages.loaded) == 0 && g.load == "" && g.probed != g.modified && !g.hasDocuments()
+		silent = (len(g.packages.loaded) == 0 || g.load != "") && g.probed != g.modified && !g.hasDocuments()
 	})
 	if !silent || len(folders) == 0 {
 		return nil
@@ -174,6 +174,9 @@ func (g *goplsBarrier) probe(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	// What was told before was of another state; if it still holds, gopls tells
+	// it again while the probe is open.
+	g.watch.update(func() { g.load = "" })
 	if err := errors.Join(g.openProbe(ctx, top), g.settle(ctx), g.closeProbe(ctx, top)); err != nil {
 		return err
 	}

@@ -168,7 +168,9 @@ func (s syncing) tellFiles(files []FileEvent) error {
 	folders := s.folderPathsLocked()
 	for _, f := range files {
 		p, ok := docuri.Path(f.URI)
-		if ok && s.watchesLocked(p, f.Type, folders) {
+		// A deletion may be that of a directory, which no pattern for files names,
+		// and stands for all that was in it.
+		if ok && (f.Type == Deleted || s.watchesLocked(p, f.Type, folders)) {
 			asked = append(asked, f)
 		}
 	}
