@@ -41,7 +41,8 @@ type branch struct {
 	rev       uint64
 	documents map[string]*document // open in some connection, by path below the root
 	sessions  int
-	keep      bool // it stays when no connection holds it
+	commands  int  // that run in it
+	keep      bool // it stays when nobody holds it
 	// dirty are the paths that were written since an instance that shows this
 	// branch was last told, by instance.
 	dirty map[*instance]news

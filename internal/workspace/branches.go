@@ -147,13 +147,16 @@ func (b *branch) drop() BranchStatus {
 	return b.status()
 }
 
-// detachBranch ends one session's hold; the last one's end drops a branch that
+// detachBranch ends one session's hold; the last hold's end drops a branch that
 // is not kept.
-func (d *daemon) detachBranch(b *branch) {
+func (d *daemon) detachBranch(b *branch) { d.letGo(b, &b.sessions) }
+
+// letGo takes one from a count of holds (branch.sessions, branch.commands).
+func (d *daemon) letGo(b *branch, holds *int) {
 	d.mu.Lock()
 	b.mu.Lock()
-	b.sessions--
-	last := b.sessions == 0 && !b.keep
+	*holds--
+	last := b.sessions == 0 && b.commands == 0 && !b.keep
 	b.mu.Unlock()
 	if last {
 		delete(d.branches, b.name)
