@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"shadowlsp/lsp/barrier"
+	"shadowlsp/lsp/remap"
 	"shadowlsp/lsp/trace"
 	"shadowlsp/lsp/wire"
 )
@@ -25,6 +26,9 @@ type Config struct {
 	Initialize json.RawMessage
 	// Root is the path of the workspace's root, for patterns relative to it.
 	Root string
+	// Paths are rewritten in all that passes, for a server that finds Root at
+	// another path; nil for one that does not.
+	Paths *remap.Map
 	// Profile is the server's, from barrier.For.
 	Profile barrier.Profile
 	// Client answers what the server asks of its client. May be nil.
@@ -306,7 +310,7 @@ func (i *Instance) write() {
 				break
 			}
 			i.cfg.Trace.Message(trace.Shadow, f.branch, i.cfg.Name, trace.ToServer, f.body)
-			if err := w.WriteFrame(f.body); err != nil {
+			if err := w.WriteFrame(i.cfg.Paths.ToServer(f.body)); err != nil {
 				i.fail(i.error("write", Exited, err))
 				return
 			}
@@ -328,6 +332,7 @@ func (i *Instance) read() {
 			i.fail(i.error("read", kind, err))
 			return
 		}
+		body = i.cfg.Paths.FromServer(body)
 		i.cfg.Trace.Message(trace.Shadow, *i.branch.Load(), i.cfg.Name, trace.FromServer, body)
 		m, err := wire.Parse(body)
 		if err != nil {
