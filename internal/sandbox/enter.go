@@ -32,7 +32,7 @@ func Enter() {
 	if _, err := receive(conn, &o); err != nil || o.Spec == nil {
 		os.Exit(1)
 	}
-	in := &initProcess{conn: conn, spec: o.Spec}
+	in := &initProcess{conn: conn, spec: o.Spec, fds: []int{0, 1, 2}}
 	if o.Spec.Probe {
 		in.probe()
 		os.Exit(0)
@@ -47,7 +47,13 @@ type initProcess struct {
 	spec *initSpec
 	// readOnly is why the folder could not be mounted read-only, or nil.
 	readOnly error
-	poker    *poker
+	fewPids  error // why processes could not be limited, or nil
+	// lacks are the abilities that were asked for and cannot be had.
+	lacks []string
+	poker *poker
+	// fds become the program's streams; terminal is among them, where it has one.
+	fds      []int
+	terminal int
 
 	mu  sync.Mutex // guards pid, and that it is not signalled once collected
 	pid int        // the program, or 0
@@ -56,13 +62,13 @@ type initProcess struct {
 // run never returns.
 func (in *initProcess) run() {
 	orders := make(chan order)
-	freshProc, fuse, failed := in.mount()
+	freshProc, give, failed := in.mount()
 	if failed != nil {
 		in.fail(failed)
 	}
-	err := send(in.conn, report{Mounted: &mounted{FreshProc: freshProc}}, fuse)
-	if fuse >= 0 {
-		unix.Close(fuse)
+	err := send(in.conn, report{Mounted: &mounted{FreshProc: freshProc}, Lacks: in.lacks}, give...)
+	for _, fd := range give {
+		unix.Close(fd)
 	}
 	if err != nil {
 		in.exit(1)
@@ -73,18 +79,24 @@ func (in *initProcess) run() {
 	signal.Notify(signals, forwarded...)
 
 	<-orders // Exec; a leash that ends instead ends us
+	if in.spec.Keeper != nil {
+		in.keep(freshProc == "")
+	}
 	pid, said, failed := in.launch()
 	if failed != nil {
 		in.fail(failed)
 	}
-	in.poker.fresh = freshProc == ""
-	go in.poker.run(in.spec.Mount)
+	if !in.spec.Inside {
+		in.poker.fresh = freshProc == ""
+		go in.poker.run(in.spec.Mount)
+		said.Poker = <-in.poker.thread
+	}
 	in.mu.Lock()
 	in.pid = pid
 	in.mu.Unlock()
 	go in.forward(signals)
-	said.Started, said.Poker = pid, <-in.poker.thread
-	if err := send(in.conn, said, -1); err != nil {
+	said.Started = pid
+	if err := send(in.conn, said); err != nil {
 		in.exit(1)
 	}
 	in.reap(pid)
@@ -99,14 +111,18 @@ var forwarded = []os.Signal{
 
 func (in *initProcess) forward(signals <-chan os.Signal) {
 	for s := range signals {
-		in.kill(s.(syscall.Signal))
+		in.kill(s.(syscall.Signal), false)
 	}
 }
 
-func (in *initProcess) kill(sig syscall.Signal) {
+func (in *initProcess) kill(sig syscall.Signal, group bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.pid != 0 {
+	switch {
+	case in.pid == 0:
+	case group:
+		syscall.Kill(-in.pid, sig) // launch made it the leader of one
+	default:
 		syscall.Kill(in.pid, sig)
 	}
 }
@@ -115,16 +131,19 @@ func (in *initProcess) kill(sig syscall.Signal) {
 func (in *initProcess) obey(orders chan<- order) {
 	for {
 		var o order
-		if _, err := receive(in.conn, &o); err != nil {
+		files, err := receive(in.conn, &o)
+		if err != nil {
 			in.exit(1)
 		}
 		switch {
+		case o.Spawn:
+			in.spawn(files)
 		case o.Exec:
 			orders <- o
 		case o.Poke:
 			in.poker.wakeUp()
 		case o.Signal != 0:
-			in.kill(syscall.Signal(o.Signal))
+			in.kill(syscall.Signal(o.Signal), o.Group)
 		}
 	}
 }
@@ -147,14 +166,14 @@ func (in *initProcess) reap(pid int) {
 		in.mu.Lock()
 		in.pid = 0
 		in.mu.Unlock()
-		send(in.conn, report{Exited: &exited{Status: uint32(ws)}}, -1)
+		send(in.conn, report{Exited: &exited{Status: uint32(ws)}})
 		in.exit(0)
 	}
 }
 
 // fail reports why there will be no program, and exits.
 func (in *initProcess) fail(e *Error) {
-	send(in.conn, report{Failed: failureOf(e)}, -1)
+	send(in.conn, report{Failed: failureOf(e)})
 	in.exit(1)
 }
 

@@ -103,9 +103,15 @@ func landlockAllow(ruleset int, path string, dir bool) error {
 		return nil // gone meanwhile, or out of reach for the program as well
 	}
 	defer unix.Close(fd)
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: landlockFile, Parent_fd: int32(fd)}
-	if dir {
-		rule.Allowed_access |= landlockDir
+	return landlockRule(ruleset, path, fd, landlockFile|landlockDir, dir)
+}
+
+// landlockRule allows those of the handled rights that there are for a file, or
+// for a directory, on fd.
+func landlockRule(ruleset int, path string, fd int, handled uint64, dir bool) error {
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: handled, Parent_fd: int32(fd)}
+	if !dir {
+		rule.Allowed_access &= landlockFile
 	}
 	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 {

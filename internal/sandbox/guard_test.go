@@ -116,7 +116,7 @@ func TestNothingSurvivesWithoutNamespaces(t *testing.T) {
 			// What daemonised is out of reach then: doc.go says so.
 			p := startBare(t, w, "echo up; exec sleep 1000")
 			expect(t, r, "up\n")
-			p.cmd.Process.Kill()
+			p.body.kill()
 			gone(t, r)
 			p.Wait()
 			continue

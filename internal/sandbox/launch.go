@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,9 @@ import (
 func (in *initProcess) launch() (pid int, said report, failed *Error) {
 	spec := in.spec
 	prioritise(spec.Priority)
+	if spec.Inside {
+		syscall.Umask(spec.Umask)
+	}
 	// Until somebody asks, the kernel takes uid 0 for the owner of a FUSE root.
 	// In a user namespace there is no uid 0, and nothing may be made in a
 	// directory of an unknown owner.
@@ -24,6 +28,9 @@ func (in *initProcess) launch() (pid int, said report, failed *Error) {
 		return 0, said, failed
 	}
 	if failed := restrict(spec); failed != nil {
+		return 0, said, failed
+	}
+	if said.Lacks, failed = in.confine(); failed != nil {
 		return 0, said, failed
 	}
 	said.Guard, said.Open = in.guard()
@@ -43,14 +50,26 @@ func (in *initProcess) launch() (pid int, said report, failed *Error) {
 		// on is the init's first, which lives as long as the init.)
 		attr.Pdeathsig = syscall.SIGKILL
 	}
-	pid, err := syscall.ForkExec(path, spec.Argv, &syscall.ProcAttr{
-		Dir:   spec.Dir,
-		Env:   spec.Env,
-		Files: []uintptr{0, 1, 2},
-		Sys:   attr,
-	})
+	if spec.Terminal != nil {
+		attr.Setpgid, attr.Setsid, attr.Setctty = false, true, true
+		attr.Ctty = slices.Index(in.fds, in.terminal)
+	}
+	attr.Ptrace = spec.Confine != nil && spec.Confine.limited()
+	files := make([]uintptr, len(in.fds))
+	for i, fd := range in.fds {
+		files[i] = uintptr(fd)
+	}
+	pid, err := syscall.ForkExec(path, spec.Argv, &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attr})
 	if err != nil {
 		return 0, said, execError(spec.Argv[0], spec.Dir, err)
+	}
+	if attr.Ptrace {
+		if failed := spec.Confine.limit(pid); failed != nil {
+			return 0, said, failed // and the init ends, which ends the program
+		}
+	}
+	if spec.Terminal != nil {
+		unix.Close(in.terminal) // else the terminal would never hang up
 	}
 	// Whoever reads the program's output must see its end when the program
 	// closes it.

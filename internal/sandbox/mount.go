@@ -11,23 +11,23 @@ import (
 const Source = "shadowlsp"
 
 // mount makes the init's mount namespace what the program shall see, and
-// returns the FUSE descriptor, and why /proc is not fresh or "".
-func (in *initProcess) mount() (freshProc string, fuse int, failed *Error) {
+// returns the descriptors to give away, and why /proc is not fresh or "".
+func (in *initProcess) mount() (freshProc string, give []int, failed *Error) {
 	if in.spec.NoNamespaces {
 		if failed := becomeSubreaper(); failed != nil {
-			return "", -1, failed
+			return "", nil, failed
 		}
-		return "there are no namespaces", -1, nil
+		return "there are no namespaces", nil, nil
 	}
 	// No mount may travel, in or out: what the person mounts meanwhile below
 	// the root would cover the view, and what we mount would cover the root.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return "", -1, &Error{Op: "make mounts private", Kind: Namespace, Err: err}
+		return "", nil, &Error{Op: "make mounts private", Kind: Namespace, Err: err}
 	}
 	if in.spec.NoPIDNamespace {
 		freshProc = "there is no pid namespace"
 		if failed := becomeSubreaper(); failed != nil {
-			return "", -1, failed
+			return "", nil, failed
 		}
 	} else if err := mountProc(); err != nil {
 		// The kernel refuses it where the outer /proc has something mounted
@@ -36,12 +36,24 @@ func (in *initProcess) mount() (freshProc string, fuse int, failed *Error) {
 		// namespace's processes cannot be entered through it.
 		freshProc = err.Error()
 	}
+	if in.spec.Inside {
+		give, failed = in.settle()
+		return freshProc, give, failed
+	}
 	if in.spec.NoView {
 		in.readOnly = readOnly(in.spec.Mount)
-		return freshProc, -1, nil
+		return freshProc, nil, nil
 	}
-	fuse, failed = mountFuse(in.spec.Mount, in.spec.UserNS)
-	return freshProc, fuse, failed
+	if in.spec.Keeper != nil {
+		if failed := in.furnish(); failed != nil {
+			return "", nil, failed
+		}
+	}
+	fuse, failed := mountFuse(in.spec.Mount, in.spec.UserNS)
+	if failed != nil {
+		return "", nil, failed
+	}
+	return freshProc, []int{fuse}, nil
 }
 
 func becomeSubreaper() *Error {

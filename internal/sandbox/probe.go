@@ -30,11 +30,13 @@ type Abilities struct {
 	FreshProc Ability // a /proc of the namespace's own
 	Mount     Ability // FUSE can be mounted, and the kernel speaks to us over it
 	Landlock  Ability // a program can be kept from writing to a folder
+	// Fusermount: a view can be mounted where everybody sees it, at another path.
+	Fusermount Ability
 }
 
 // All lists them in the order in which they depend on each other.
 func (a Abilities) All() []Ability {
-	return []Ability{a.Device, a.UserNS, a.PIDNS, a.FreshProc, a.Mount, a.Landlock}
+	return []Ability{a.Device, a.UserNS, a.PIDNS, a.FreshProc, a.Mount, a.Fusermount, a.Landlock}
 }
 
 // probeLimit bounds one probing process; a healthy one takes milliseconds.
@@ -45,6 +47,7 @@ const probeLimit = 10 * time.Second
 func Probe() Abilities {
 	var a Abilities
 	a.Device = probeDevice()
+	a.Fusermount = probeFusermount()
 	if bare, err := probeIn(Spec{NoView: true, NoNamespaces: true, NoPIDNamespace: true}); err != nil {
 		a.Landlock = landlockAbility(err.Error())
 	} else {
@@ -182,18 +185,18 @@ func probeIn(spec Spec) (probed, error) {
 	stop := context.AfterFunc(ctx, func() { p.Kill() })
 	defer stop()
 	var got probed
-	fuse, err := receive(p.conn, &got)
+	files, err := receive(p.conn, &got)
 	if err != nil {
 		p.Kill()
-		p.cmd.Wait()
+		p.body.wait()
 		return probed{}, &Error{Op: "probe", Kind: Lost, Err: err}
 	}
-	if fuse != nil {
-		got.Mount = greet(fuse)
-		fuse.Close()
+	if len(files) > 0 {
+		got.Mount = greet(files[0])
+		closeFiles(files)
 	}
 	p.conn.Close()
-	p.cmd.Wait()
+	p.body.wait()
 	return got, nil
 }
 
@@ -219,13 +222,13 @@ func (in *initProcess) probe() {
 		if err := probeLandlock(); err != nil {
 			got.Landlock = err.Error()
 		}
-		send(in.conn, got, -1)
+		send(in.conn, got)
 		return
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		got.Private = "make mounts private: " + err.Error()
 		got.FreshProc, got.Mount = "not tried", "not tried"
-		send(in.conn, got, -1)
+		send(in.conn, got)
 		return
 	}
 	if in.spec.NoPIDNamespace {
@@ -238,9 +241,11 @@ func (in *initProcess) probe() {
 	if failed != nil {
 		got.Mount = failed.Error()
 	}
-	send(in.conn, got, fd)
 	if fd >= 0 {
+		send(in.conn, got, fd)
 		unix.Close(fd)
+	} else {
+		send(in.conn, got)
 	}
 	// Stay until the other side has read: the mount ends with this process, and
 	// a read would find it gone.

@@ -38,10 +38,18 @@ type Process struct {
 	// fusefs.SetPoker); set when Exec has returned.
 	Poker int
 
-	name  string
-	noPID bool // Spec.NoPIDNamespace
-	cmd   *exec.Cmd
-	conn  *net.UnixConn
+	// Terminal is the other side of the program's terminal, where Spec.Terminal
+	// asks for one. Start's caller closes it.
+	Terminal *os.File
+	// Lacks is what was asked for and cannot be had, and what is lost by it; set
+	// when Exec has returned.
+	Lacks []string
+
+	name   string
+	noPID  bool // Spec.NoPIDNamespace
+	inside bool // a keeper started it
+	body   body
+	conn   *net.UnixConn
 
 	answers chan answer   // from the reader to Exec; capacity 1
 	done    chan struct{} // closed when the init is collected
@@ -57,7 +65,26 @@ type answer struct {
 	poker int
 	guard Guard
 	open  string
+	lacks []string
 	err   *Error
+}
+
+// body is the init's process, as its parent has it or a stranger.
+type body interface {
+	kill()
+	// wait returns when it and all in its pid namespace have ended.
+	wait() (syscall.WaitStatus, error)
+	pid() int
+}
+
+type child struct{ cmd *exec.Cmd }
+
+func (c child) kill()    { c.cmd.Process.Kill() }
+func (c child) pid() int { return c.cmd.Process.Pid }
+
+func (c child) wait() (syscall.WaitStatus, error) {
+	err := c.cmd.Wait()
+	return c.cmd.ProcessState.Sys().(syscall.WaitStatus), err
 }
 
 // NeedsUserNS reports whether the calling process must use Spec.UserNS because
@@ -83,25 +110,42 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	// A context that ends cuts the leash; the init exits and receive fails.
 	stop := context.AfterFunc(ctx, func() { p.conn.Close() })
-	var r report
-	fuse, err := receive(p.conn, &r)
+	err = p.ready(func(files []*os.File) bool {
+		if len(files) > 0 {
+			p.Fuse = files[0]
+		}
+		return (p.Fuse != nil) != spec.NoView
+	})
 	if !stop() {
-		closeFile(fuse)
-		fuse, r = nil, report{}
-		err = context.Cause(ctx)
+		err = &Error{Op: "start", Name: p.name, Kind: Lost, Err: context.Cause(ctx)}
 	}
-	if err == nil && r.Mounted != nil && (fuse != nil || spec.NoView) {
-		p.Fuse, p.FreshProc = fuse, r.Mounted.FreshProc
+	if err == nil {
 		go p.read() // ends when the init does; Wait waits for it
 		return p, nil
 	}
-	closeFile(fuse)
+	closeFile(p.Fuse)
 	p.conn.Close()
-	p.cmd.Wait()
-	if r.Failed != nil {
-		return nil, r.Failed.err()
+	p.body.wait()
+	return nil, err
+}
+
+// ready receives the init's word that the program's surroundings are there, and
+// hands over what came with it.
+func (p *Process) ready(take func([]*os.File) bool) error {
+	var r report
+	files, err := receive(p.conn, &r)
+	if err == nil && r.Mounted != nil {
+		p.FreshProc, p.Lacks = r.Mounted.FreshProc, r.Lacks
+		if take(files) {
+			return nil
+		}
+		err = errors.New("descriptors are missing")
 	}
-	return nil, &Error{Op: "start", Name: p.name, Kind: Lost, Err: err}
+	closeFiles(files)
+	if r.Failed != nil {
+		return r.Failed.err()
+	}
+	return &Error{Op: "start", Name: p.name, Kind: Lost, Err: err}
 }
 
 func check(spec Spec) error {
@@ -130,12 +174,18 @@ func cloneFlags(spec Spec) uintptr {
 	if !spec.NoPIDNamespace {
 		flags |= unix.CLONE_NEWPID
 	}
+	if spec.keeper != nil {
+		flags |= unix.CLONE_NEWIPC
+		if spec.keeper.Net != NetHost {
+			flags |= unix.CLONE_NEWNET
+		}
+	}
 	return flags
 }
 
-// initCaps are what an init without uid 0 keeps over its exec: mounting, and
-// dropping capabilities from the bounding set.
-var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+// initCaps are what an init without uid 0 keeps over its exec: mounting,
+// dropping capabilities from the bounding set, and bringing loopback up.
+var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN}
 
 // launchInit starts the init and sends it its spec.
 func launchInit(spec Spec, probe bool) (*Process, error) {
@@ -156,17 +206,7 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 		attr.AmbientCaps = initCaps
 	}
-	cmd := &exec.Cmd{
-		Path: "/proc/self/exe",
-		Args: []string{"shadowlsp-init", enterArg},
-		// Nothing of the caller's environment may steer the init (GODEBUG and
-		// the like); GOMAXPROCS keeps its threads few. A test binary with the
-		// race detector sleeps for a second before it exits unless told not to.
-		Env:         []string{"GOMAXPROCS=2", "GORACE=atexit_sleep_ms=0"},
-		Dir:         "/",
-		ExtraFiles:  []*os.File{theirs},
-		SysProcAttr: attr,
-	}
+	cmd := initCommand(theirs, attr)
 	// A nil *os.File in an interface is not a nil interface.
 	if spec.Stdin != nil {
 		cmd.Stdin = spec.Stdin
@@ -187,7 +227,7 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 	}
 	p := &Process{
 		noPID:   spec.NoPIDNamespace,
-		cmd:     cmd,
+		body:    child{cmd},
 		conn:    conn,
 		answers: make(chan answer, 1),
 		done:    make(chan struct{}),
@@ -195,18 +235,39 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 	if len(spec.Argv) > 0 {
 		p.name = spec.Argv[0]
 	}
-	err = send(conn, order{Spec: &initSpec{
-		Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, Mount: spec.Mount,
-		UserNS: spec.UserNS, NoPIDNamespace: spec.NoPIDNamespace,
-		NoView: spec.NoView, NoNamespaces: spec.NoNamespaces,
-		Priority: spec.Priority, Probe: probe,
-	}}, -1)
-	if err != nil {
+	asked := spec.forInit()
+	asked.Probe = probe
+	if err = send(conn, order{Spec: asked}); err != nil {
 		conn.Close()
 		cmd.Wait()
 		return nil, &Error{Op: "start", Name: p.name, Kind: Lost, Err: err}
 	}
 	return p, nil
+}
+
+// forInit is the part of a spec that crosses the socket.
+func (spec Spec) forInit() *initSpec {
+	return &initSpec{
+		Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, Mount: spec.Mount,
+		UserNS: spec.UserNS, NoPIDNamespace: spec.NoPIDNamespace,
+		NoView: spec.NoView, NoNamespaces: spec.NoNamespaces, Priority: spec.Priority,
+		Keeper: spec.keeper, Confine: spec.Confine, Terminal: spec.Terminal, Umask: spec.Umask,
+	}
+}
+
+// initCommand runs this very binary as an init with the given leash.
+func initCommand(leash *os.File, attr *syscall.SysProcAttr) *exec.Cmd {
+	return &exec.Cmd{
+		Path: "/proc/self/exe",
+		Args: []string{"shadowlsp-init", enterArg},
+		// Nothing of the caller's environment may steer the init (GODEBUG and
+		// the like); GOMAXPROCS keeps its threads few. A test binary with the
+		// race detector sleeps for a second before it exits unless told not to.
+		Env:         []string{"GOMAXPROCS=2", "GORACE=atexit_sleep_ms=0"},
+		Dir:         "/",
+		ExtraFiles:  []*os.File{leash},
+		SysProcAttr: attr,
+	}
 }
 
 // read collects reports until the leash ends, then the init itself.
@@ -215,15 +276,15 @@ func (p *Process) read() {
 	answered := false
 	for {
 		var r report
-		f, err := receive(p.conn, &r)
-		closeFile(f)
+		files, err := receive(p.conn, &r)
+		closeFiles(files)
 		if err != nil {
 			break
 		}
 		switch {
 		case r.Started != 0:
 			answered = true
-			p.answers <- answer{pid: r.Started, poker: r.Poker, guard: r.Guard, open: r.Open}
+			p.answers <- answer{pid: r.Started, poker: r.Poker, guard: r.Guard, open: r.Open, lacks: r.Lacks}
 		case r.Failed != nil:
 			if !answered {
 				answered = true
@@ -235,14 +296,14 @@ func (p *Process) read() {
 			p.mu.Unlock()
 		}
 	}
-	err := p.cmd.Wait()
+	ended, err := p.body.wait()
 	if !answered {
 		p.answers <- answer{err: &Error{Op: "exec", Name: p.name, Kind: Lost, Err: errors.New("its init ended first")}}
 	}
 	p.mu.Lock()
 	if !p.exited {
 		// Only the init's own end is known: killed, with all that it held.
-		p.status = exitStatus(p.cmd.ProcessState.Sys().(syscall.WaitStatus))
+		p.status = exitStatus(ended)
 		p.err = &Error{Op: "wait", Name: p.name, Kind: Lost, Err: err}
 	}
 	p.mu.Unlock()
@@ -253,7 +314,7 @@ func (p *Process) read() {
 // served by now: the init looks the command up in it. Call it once. On an error
 // the process is over.
 func (p *Process) Exec() error {
-	if err := send(p.conn, order{Exec: true}, -1); err != nil {
+	if err := send(p.conn, order{Exec: true}); err != nil {
 		p.Kill()
 		return &Error{Op: "exec", Name: p.name, Kind: Lost, Err: err}
 	}
@@ -263,16 +324,22 @@ func (p *Process) Exec() error {
 		return a.err
 	}
 	p.Guard, p.Unguarded, p.Poker = a.guard, a.open, a.poker
+	p.Lacks = append(p.Lacks, a.lacks...)
 	return nil
 }
 
 // Poke wakes the poker. It does not wait for it. That the process is over is no
 // matter.
-func (p *Process) Poke() { send(p.conn, order{Poke: true}, -1) }
+func (p *Process) Poke() { send(p.conn, order{Poke: true}) }
 
 // Signal passes sig to the program (not to its children).
 func (p *Process) Signal(sig syscall.Signal) error {
-	return send(p.conn, order{Signal: int(sig)}, -1)
+	return send(p.conn, order{Signal: int(sig)})
+}
+
+// SignalGroup passes sig to the program's process group, as a terminal does.
+func (p *Process) SignalGroup(sig syscall.Signal) error {
+	return send(p.conn, order{Signal: int(sig), Group: true})
 }
 
 // Kill ends the program and everything it started. It does not wait.
@@ -284,7 +351,7 @@ func (p *Process) Kill() {
 	}
 	// Cutting the leash would do as well; the signal does not depend on the
 	// init being scheduled.
-	p.cmd.Process.Kill()
+	p.body.kill()
 	p.conn.Close()
 }
 
@@ -302,5 +369,5 @@ func (p *Process) Wait() (ExitStatus, error) {
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Pid is the init's process id, as seen from here; /proc/PID/root is the
-// program's view of the file system.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
+// program's view of the file system. 0 when it has ended.
+func (p *Process) Pid() int { return p.body.pid() }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,14 @@ import (
 // package documentation says why these.
 var rootDrops = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH}
 
+// confinedDrops are what a command run by root gives up besides: what reaches
+// the machine around its namespaces, and what lifts its limits.
+var confinedDrops = []uintptr{
+	unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_SYS_BOOT, unix.CAP_SYS_TIME, unix.CAP_SYS_PACCT, unix.CAP_SYSLOG,
+	unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN, unix.CAP_MAC_ADMIN, unix.CAP_MAC_OVERRIDE,
+	unix.CAP_AUDIT_CONTROL, unix.CAP_SYS_RESOURCE,
+}
+
 // restrict takes the program's rights from the calling thread, which must be
 // locked: what it forks next has the same. Landlock comes after it (guard).
 func restrict(spec *initSpec) *Error {
@@ -19,6 +28,9 @@ func restrict(spec *initSpec) *Error {
 		return &Error{Op: "set no_new_privs", Kind: Namespace, Err: err}
 	}
 	drops := rootDrops
+	if spec.Confine != nil {
+		drops = slices.Concat(rootDrops, confinedDrops)
+	}
 	if spec.NoNamespaces && !hasCap(unix.CAP_SETPCAP) {
 		return nil // an ordinary user's program has nothing to lose
 	}

@@ -22,7 +22,9 @@ type order struct {
 	Spec   *initSpec
 	Exec   bool
 	Signal int
+	Group  bool // the signal is for the program's process group
 	Poke   bool // wake the poker
+	Spawn  bool // to a keeper: start an init; carries its leash and three streams
 }
 
 // initSpec is the part of Spec that crosses the socket; descriptors are
@@ -36,15 +38,21 @@ type initSpec struct {
 	NoNamespaces   bool
 	Priority       Priority
 	Probe          bool
+	Keeper         *KeeperSpec // it keeps namespaces for others and runs nothing itself
+	Inside         bool        // it is in a keeper's namespaces
+	Confine        *Confine
+	Terminal       *Terminal
+	Umask          int
 }
 
 // report is what the init tells the daemon. Exactly one thing at a time.
 type report struct {
-	Mounted *mounted // carries the FUSE descriptor
+	Mounted *mounted // carries the FUSE descriptor; inside: the init's own, and the terminal's
 	Started int      // the program's pid in its namespace
 	Poker   int      // with Started: the poker's thread there
 	Guard   Guard    // with Started: what keeps the program from the folder
 	Open    string   // with Started: why it is no better, or ""
+	Lacks   []string // with Started, or Mounted of a keeper: what cannot be had, and what is lost
 	Exited  *exited
 	Failed  *failure
 }
@@ -85,8 +93,8 @@ func failureOf(e *Error) *failure {
 	return f
 }
 
-// send writes one message, with a descriptor where fd is not negative.
-func send(c *net.UnixConn, v any, fd int) error {
+// send writes one message, with descriptors.
+func send(c *net.UnixConn, v any, fds ...int) error {
 	// gob, because arguments and paths are bytes: JSON would replace those that
 	// are not UTF-8.
 	var b bytes.Buffer
@@ -96,71 +104,80 @@ func send(c *net.UnixConn, v any, fd int) error {
 	}
 	frame := b.Bytes()
 	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-4))
-	if fd < 0 {
+	if len(fds) == 0 {
 		_, err := c.Write(frame)
 		return err
 	}
-	// The descriptor rides on the first byte, so a receiver that reads the
-	// length first has it before the body.
-	n, _, err := c.WriteMsgUnix(frame, syscall.UnixRights(fd), nil)
+	// The descriptors ride on the first byte, so a receiver that reads the
+	// length first has them before the body.
+	n, _, err := c.WriteMsgUnix(frame, syscall.UnixRights(fds...), nil)
 	if err == nil && n < len(frame) {
 		_, err = c.Write(frame[n:])
 	}
 	return err
 }
 
-// receive reads one message into v. A descriptor that came along is returned,
-// close-on-exec (package net asks for MSG_CMSG_CLOEXEC), else nil.
-func receive(c *net.UnixConn, v any) (*os.File, error) {
+// maxFiles is how many descriptors one message carries at most.
+const maxFiles = 4
+
+// receive reads one message into v. The descriptors that came along are
+// returned, close-on-exec (package net asks for MSG_CMSG_CLOEXEC).
+func receive(c *net.UnixConn, v any) (files []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			closeFiles(files)
+			files = nil
+		}
+	}()
 	var (
 		head [4]byte
-		oob  = make([]byte, syscall.CmsgSpace(4))
-		got  *os.File
+		oob  = make([]byte, syscall.CmsgSpace(4*maxFiles))
 	)
 	for n := 0; n < len(head); {
 		m, oobn, _, _, err := c.ReadMsgUnix(head[n:], oob)
 		if err == nil && m == 0 {
 			err = io.EOF
 		}
-		if err != nil {
-			closeFile(got)
-			return nil, err
-		}
 		if oobn > 0 {
-			closeFile(got)
-			got = descriptor(oob[:oobn])
+			files = append(files, descriptors(oob[:oobn])...)
+		}
+		if err != nil {
+			return files, err
 		}
 		n += m
 	}
 	size := binary.LittleEndian.Uint32(head[:])
 	if size > maxFrame {
-		closeFile(got)
-		return nil, fmt.Errorf("message of %d bytes, over the limit of %d", size, maxFrame)
+		return files, fmt.Errorf("message of %d bytes, over the limit of %d", size, maxFrame)
 	}
 	body := make([]byte, size)
 	if _, err := io.ReadFull(c, body); err != nil {
-		closeFile(got)
-		return nil, err
+		return files, err
 	}
-	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(v); err != nil {
-		closeFile(got)
-		return nil, err
-	}
-	return got, nil
+	return files, gob.NewDecoder(bytes.NewReader(body)).Decode(v)
 }
 
-func descriptor(oob []byte) *os.File {
+func descriptors(oob []byte) (files []*os.File) {
 	msgs, err := syscall.ParseSocketControlMessage(oob)
 	if err != nil {
 		return nil
 	}
 	for _, m := range msgs {
 		fds, err := syscall.ParseUnixRights(&m)
-		if err == nil && len(fds) > 0 {
-			return os.NewFile(uintptr(fds[0]), "/dev/fuse")
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
 		}
 	}
-	return nil
+	return files
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		closeFile(f)
+	}
 }
 
 func closeFile(f *os.File) {

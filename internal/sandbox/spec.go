@@ -36,6 +36,16 @@ type Spec struct {
 	NoNamespaces bool
 
 	Priority Priority
+
+	// Confine, Terminal and Umask are for programs that a Keeper starts.
+
+	// Confine bounds what the program may do; nil: nothing does.
+	Confine *Confine
+	// Terminal gives the program a terminal of its own; nil: none.
+	Terminal *Terminal
+	Umask    int
+
+	keeper *KeeperSpec
 }
 
 // Priority makes room for the person. The zero value changes nothing.

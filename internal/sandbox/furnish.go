@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// temporary are the directories that a keeper's programs have for themselves.
+// They are in memory: nothing has to be left to clear them away when everything
+// is killed at once.
+var temporary = []string{"/tmp", "/var/tmp", "/dev/shm"}
+
+// temporarySize bounds each of them; the kernel's default of a half of the
+// memory would let two branches take all of it.
+const temporarySize = "size=25%"
+
+// furnish makes a keeper's surroundings, before the view is mounted among them.
+func (in *initProcess) furnish() *Error {
+	k := in.spec.Keeper
+	lack := func(err error, lost string) {
+		if err != nil {
+			in.lacks = append(in.lacks, lost+" ("+err.Error()+")")
+		}
+	}
+	if k.Net == NetPrivate {
+		lack(loopbackUp(), "no loopback: commands of a branch cannot reach each other")
+	}
+	// What stays is taken before anything covers it.
+	var trees []tree
+	for _, kept := range k.Keep {
+		fd, dir, err := take(kept)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			lack(err, "not there inside: "+kept.Path)
+			continue
+		}
+		defer unix.Close(fd)
+		trees = append(trees, tree{kept.Path, fd, dir})
+	}
+	for _, dir := range temporary {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && real == dir {
+			lack(unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,"+temporarySize), "no "+dir+" of its own: programs cannot write there")
+		}
+	}
+	var covered []string
+	for _, path := range k.Hide {
+		isDir, err := cover(path)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+			continue
+		}
+		lack(err, "within reach: "+path)
+		if isDir && err == nil {
+			covered = append(covered, path)
+		}
+	}
+	for _, t := range trees {
+		lack(t.place(), "not there inside: "+t.path)
+	}
+	lack(ownTerminals(), "other terminals of yours are within reach")
+	if err := os.MkdirAll(in.spec.Mount, 0o755); err != nil {
+		return &Error{Op: "make", Name: in.spec.Mount, Kind: Mount, Err: err}
+	}
+	for _, dir := range covered {
+		lack(unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""), "can be written to: "+dir)
+	}
+	if k.Strict && len(in.lacks) > 0 {
+		return &Error{Op: "prepare", Kind: Namespace, Err: errors.New(strings.Join(in.lacks, "; "))}
+	}
+	return nil
+}
+
+// tree is a part of the file system that is to stay.
+type tree struct {
+	path string
+	fd   int
+	dir  bool
+}
+
+// take clones the mount tree at a path.
+func take(kept Kept) (fd int, dir bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Stat(kept.Path, &st); err != nil {
+		return -1, false, err
+	}
+	fd, err = unix.OpenTree(unix.AT_FDCWD, kept.Path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return -1, false, fmt.Errorf("open_tree: %w", err)
+	}
+	if !kept.Writable {
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+			unix.Close(fd)
+			return -1, false, fmt.Errorf("mount_setattr: %w", err)
+		}
+	}
+	return fd, st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
+}
+
+// place puts a tree at its path again, whether that has been covered or not.
+func (t tree) place() error {
+	dir := t.path
+	if !t.dir {
+		dir = filepath.Dir(t.path)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if !t.dir {
+		f, err := os.OpenFile(t.path, os.O_CREATE|os.O_RDONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// cover makes a directory look empty, and anything else lead nowhere.
+func cover(path string) (dir bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return false, err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return true, unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m")
+	}
+	return false, unix.Mount("/dev/null", path, "", unix.MS_BIND, "")
+}
+
+// ownTerminals gives the namespace terminals of its own: another one's
+// keystrokes could be read through its device.
+func ownTerminals() error {
+	if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
+		return fmt.Errorf("mount devpts: %w", err)
+	}
+	var st unix.Stat_t
+	if unix.Lstat("/dev/ptmx", &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return nil // to pts/ptmx
+	}
+	return unix.Mount("/dev/pts/ptmx", "/dev/ptmx", "", unix.MS_BIND, "")
+}
+
+// loopbackUp brings lo up in a new network namespace.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var request struct { // the kernel's struct ifreq
+		name  [unix.IFNAMSIZ]byte
+		flags uint16
+		_     [22]byte
+	}
+	copy(request.name[:], "lo")
+	request.flags = unix.IFF_UP | unix.IFF_RUNNING
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); errno != 0 {
+		return fmt.Errorf("bringing lo up: %w", errno)
+	}
+	return nil
+}
+
+// settle is what an init inside a keeper's namespaces does: its own pidfd and,
+// where the program gets one, the terminal's other side are given away.
+func (in *initProcess) settle() (give []int, failed *Error) {
+	in.fewPids = in.limitPids()
+	if !in.spec.UserNS {
+		// Files of the kernel that root may write, and that concern the machine.
+		for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"} {
+			if unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, "") == nil {
+				unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+			}
+		}
+	}
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return nil, &Error{Op: "pidfd_open", Kind: Namespace, Err: err}
+	}
+	give = []int{self}
+	if in.spec.Terminal == nil {
+		return give, nil
+	}
+	master, failed := in.openTerminal()
+	if failed != nil {
+		return nil, failed
+	}
+	return append(give, master), nil
+}
