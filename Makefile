@@ -1,7 +1,7 @@
 # shadowlsp. `make build` needs Go alone; everything else first lets
 # scripts/setup put the pinned tools it needs into .tools/.
 
-.PHONY: build setup test conformance demo bench bench-fs fuzz lint clean
+.PHONY: build setup test conformance oracle demo bench bench-fs fuzz lint clean
 .DEFAULT_GOAL := build
 
 # Tests and demos find the pinned tools before any that the machine has.
@@ -29,6 +29,12 @@ conformance:
 	@scripts/setup system gopls xtools nvim
 	SHADOWLSP_CONFORMANCE=full go test -v -timeout 30m ./integration/conformance
 
+# Lints beside those of fresh servers on real copies, as long as it takes.
+# ORACLE='-server gopls -steps 200 -seeds 3' chooses; -h lists the flags.
+oracle: build
+	@scripts/setup
+	@go run ./integration/oracle -shadowlsp bin/shadowlsp $(ORACLE)
+
 demo: build
 	@scripts/setup system gopls xmod nvim
 	@go run ./integration/demo -shadowlsp bin/shadowlsp
@@ -37,6 +43,12 @@ demo: build
 bench: build
 	@scripts/setup system gopls xmod xtools
 	@go run ./integration/bench -shadowlsp bin/shadowlsp $(BENCH)
+
+# Hundreds of branches on one gopls, every answer compared with a fresh one, and
+# what people do today beside it. BRANCHES='-branches 20 -files 10' is a quick one.
+bench-branches: build
+	@scripts/setup system gopls xtools
+	@go run ./integration/bench -shadowlsp bin/shadowlsp branches $(BRANCHES)
 
 # The shadow folder beside other file systems, as root. BENCHFS='-rounds 3' sets flags.
 bench-fs:

@@ -34,7 +34,7 @@ func lints(ctx context.Context, s setting, args []string) (err error) {
 	target := conflict.CoreType
 	var stages [2]*stage.Stage
 	for i := range stages {
-		if stages[i], err = workspace(ctx, "xtools"); err != nil {
+		if stages[i], err = newStage(ctx, "xtools"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, stages[i].Close()) }()

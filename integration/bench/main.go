@@ -3,7 +3,7 @@
 //
 //	bench [-shadowlsp FILE] [NAME [FLAGS]]
 //
-// Without NAME every benchmark runs with its defaults. Benchmarks alternate what
+// Without NAME every benchmark but the long ones runs with its defaults. Benchmarks alternate what
 // they compare request by request, so that a busy machine disturbs both alike;
 // quote ratios and differences, not single figures.
 package main
@@ -34,11 +34,13 @@ type setting struct {
 type benchmark struct {
 	name string
 	run  func(ctx context.Context, s setting, args []string) error
+	long bool // runs only when it is named
 }
 
 var benchmarks = []benchmark{
-	{"userlane", userLane},
-	{"lints", lints},
+	{name: "userlane", run: userLane},
+	{name: "lints", run: lints},
+	{name: "branches", run: branches, long: true},
 }
 
 func main() {
@@ -76,6 +78,9 @@ func run(ctx context.Context, s setting, args []string) (err error) {
 		chosen, args = benchmarks[at:at+1], args[1:]
 	}
 	for _, b := range chosen {
+		if b.long && len(chosen) > 1 {
+			continue
+		}
 		if err := b.run(ctx, s, args); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
@@ -83,8 +88,8 @@ func run(ctx context.Context, s setting, args []string) (err error) {
 	return nil
 }
 
-// workspace sets up a stage with a copy of the named sources.
-func workspace(ctx context.Context, name string) (*stage.Stage, error) {
+// newStage sets up a stage with a copy of the named sources.
+func newStage(ctx context.Context, name string) (*stage.Stage, error) {
 	source, err := need.FindSource(name)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func userLane(ctx context.Context, s setting, args []string) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	st, err := workspace(ctx, "xmod")
+	st, err := newStage(ctx, "xmod")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,8 @@
 // Package client answers: what does a plain LSP client get from a server?
 //
 // Model: a [Client] runs a command and speaks LSP with it on stdin and stdout,
-// as an agent does with `shadowlsp connect` and as an editor does with a server.
+// as an agent does with `shadowlsp connect` and as an editor does with a server;
+// or it dials the agent port itself.
 // Requests of the server are answered as a bare client would: configuration from
 // [Config.Settings], null for everything else. Notifications are handed to one
 // function.
@@ -22,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -50,7 +52,7 @@ const endTime = 10 * time.Second
 // Client is one running server. Its methods may be called from any goroutine.
 type Client struct {
 	cfg     Config
-	process *exec.Cmd
+	process *exec.Cmd // nil where the server was dialled
 	stdin   io.WriteCloser
 	out     *wire.Writer
 	ended   chan struct{} // closed by the reader, after which err holds
@@ -82,6 +84,19 @@ func Start(cfg Config) (*Client, error) {
 	}
 	c.out = wire.NewWriter(c.stdin)
 	go c.read(stdout)
+	return c, nil
+}
+
+// Dial speaks with a server that listens on a unix socket; cfg.Command names it
+// in errors. The caller initializes.
+func Dial(socket string, cfg Config) (*Client, error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Command = []string{socket}
+	c := &Client{cfg: cfg, stdin: conn, out: wire.NewWriter(conn), ended: make(chan struct{}), waits: map[string]chan wire.Message{}}
+	go c.read(conn)
 	return c, nil
 }
 
@@ -153,7 +168,9 @@ func (c *Client) Close() error {
 	select {
 	case <-c.ended:
 	case <-ctx.Done():
-		c.process.Process.Kill()
+		if c.process != nil {
+			c.process.Process.Kill()
+		}
 		<-c.ended
 		return fmt.Errorf("%s did not end by itself", c.cfg.Command[0])
 	}
@@ -174,7 +191,7 @@ func (c *Client) read(stdout io.Reader) {
 	for {
 		body, err := in.ReadFrame()
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				failed = err
 			}
 			break
@@ -200,7 +217,10 @@ func (c *Client) read(stdout io.Reader) {
 			}
 		}
 	}
-	err := c.process.Wait()
+	var err error
+	if c.process != nil {
+		err = c.process.Wait()
+	}
 	switch {
 	case failed != nil:
 		c.err = failed

@@ -20,6 +20,8 @@ type Config struct {
 	// Command speaks LSP on stdin and stdout: `shadowlsp connect --branch …`, or
 	// a server itself.
 	Command []string
+	// Socket is the agent port's, to be dialled in the place of a Command.
+	Socket  string
 	Dir     string // the workspace
 	Env     []string
 	Options any // initializationOptions; may be nil
@@ -42,7 +44,12 @@ func Connect(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{target: cfg.Target, dir: cfg.Dir, base: string(base)}
-	a.conn, err = client.Start(client.Config{Command: cfg.Command, Dir: cfg.Dir, Env: cfg.Env, Stderr: os.Stderr})
+	to := client.Config{Command: cfg.Command, Dir: cfg.Dir, Env: cfg.Env, Stderr: os.Stderr}
+	if cfg.Socket != "" {
+		a.conn, err = client.Dial(cfg.Socket, to)
+	} else {
+		a.conn, err = client.Start(to)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +61,13 @@ func Connect(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
+// Beside is an agent on the same connection that edits another file: what it
+// edits, a sees.
+func (a *Agent) Beside(t Target) *Agent { return &Agent{target: t, dir: a.dir, conn: a.conn} }
+
+// Pid is the process of the Command.
+func (a *Agent) Pid() int { return a.conn.Pid() }
+
 // Close ends the session.
 func (a *Agent) Close() error { return a.conn.Close() }
 
@@ -63,7 +77,11 @@ func (a *Agent) uri(path string) string { return docuri.FromPath(filepath.Join(a
 // place of any earlier edit.
 func (a *Agent) Edit(word string, odd bool) error {
 	text := strings.Replace(a.base, a.target.signature(a.target.Params), a.target.With(word, odd), 1)
-	text += fmt.Sprintf("\n// %s is what the function is told besides.\ntype %s int\n", word, word)
+	return a.Put(text + fmt.Sprintf("\n// %s is what the function is told besides.\ntype %s int\n", word, word))
+}
+
+// Put gives the edited file a whole new text.
+func (a *Agent) Put(text string) error {
 	a.version++
 	document := map[string]any{"uri": a.uri(a.target.Edited), "version": a.version}
 	if a.version == 1 {

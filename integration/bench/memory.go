@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// memory is what a process and those that it started have resident, in bytes.
+type memory struct{ now, peak int64 }
+
+func (m memory) String() string { return fmt.Sprintf("%d MB (peak %d MB)", m.now>>20, m.peak>>20) }
+
+// memoryOf adds up a family of processes; the peak of each is its own, so that
+// of the sum is at most what is said. The daemon's family is the daemon alone:
+// instances are counted for themselves.
+func memoryOf(pid int) (m memory) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return m // it has ended
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "VmRSS" && name != "VmHWM" {
+			continue
+		}
+		kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if name == "VmRSS" {
+			m.now = kb << 10
+		} else {
+			m.peak = kb << 10
+		}
+	}
+	return m
+}
+
+// familyMemory is that of a process and its descendants.
+func familyMemory(pid int) memory {
+	m := memoryOf(pid)
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, t := range threads {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
+		for child := range strings.FieldsSeq(string(children)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				of := familyMemory(id)
+				m.now, m.peak = m.now+of.now, m.peak+of.peak
+			}
+		}
+	}
+	return m
+}
