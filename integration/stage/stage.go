@@ -67,14 +67,17 @@ func New(ctx context.Context, from string) (_ *Stage, err error) {
 	if err := Copy(s.Dir, from); err != nil {
 		return nil, fmt.Errorf("copying %s: %w", from, err)
 	}
-	for _, args := range [][]string{
+	commands := [][]string{
 		{"git", "init", "--quiet"},
 		{"git", "add", "--all"},
 		{"git", "-c", "user.name=person", "-c", "user.email=person@example.test", "commit", "--quiet", "--message", "as it was"},
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, "go.mod")); err == nil {
 		// What the module needs goes into the cache now, so that no server
 		// fetches it while something is measured.
-		{"go", "mod", "download"},
-	} {
+		commands = append(commands, []string{"go", "mod", "download"})
+	}
+	for _, args := range commands {
 		if err := s.run(ctx, args...); err != nil {
 			return nil, err
 		}

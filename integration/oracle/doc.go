@@ -1,0 +1,35 @@
+// Command oracle answers: are the lints that shadowlsp hands out those of a
+// fresh server on a real copy?
+//
+//	oracle [-shadowlsp FILE] [-server NAME,…] [-steps N] [-seeds N] [FLAGS]
+//
+// Model: a [Server] is data: a language server, a real project, and a [Grammar]
+// of small random edits. A run (oracle.go) has several branches, each with an
+// agent of its own at the port of a real daemon with real mounts. Each step makes
+// one edit on one branch and asks for the lints of the edited file, of files that
+// mention what was edited, and at times of the whole workspace. The state that
+// was asked about goes to a [reference]: a new process of the bare server on a
+// new copy of the project with the same files changed, and the same open. What
+// the two say is compared document by document and diagnostic by diagnostic.
+//
+// The reference knows nothing of barriers. It opens the documents as an editor
+// does and then waits until the server has nothing more to do: no thread of it
+// or of its children runs, no progress is open, nothing has come for a while
+// (process.go). That is slow and works for every server alike.
+//
+// Where the two differ, the reference is started again, with the documents
+// opened in the opposite order. A difference is explained if another run of the
+// bare server says what shadowlsp said; then it is the server that disagrees with
+// itself. Any other is not, and the exit status says so.
+//
+// Invariants: normalising sorts, takes the folder's name out of messages and
+// drops the server's own notes to itself ("data"); nothing else of a diagnostic
+// is changed. A lint that was refused is counted and listed, never taken for
+// equal. The same seed makes the same edits.
+//
+// Absent on purpose: barriers, mounts, policy; anything that is known of one
+// server in code.
+//
+// Goroutines: one worker per -jobs, ended when the run returns; locks: that of
+// [verdicts], and that of each reference's table.
+package main

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var (
+		cfg         config
+		names       string
+		seeds, seed uint64
+	)
+	flag.StringVar(&cfg.shadowlsp, "shadowlsp", "bin/shadowlsp", "the program to examine")
+	flag.StringVar(&names, "server", "", "the servers, separated by commas; all without it")
+	flag.IntVar(&cfg.steps, "steps", 200, "edits in each run")
+	flag.Uint64Var(&seeds, "seeds", 1, "runs of each server")
+	flag.Uint64Var(&seed, "seed", 1, "the first run's")
+	flag.IntVar(&cfg.branches, "branches", 4, "branches at a time")
+	flag.IntVar(&cfg.jobs, "jobs", 1, "fresh servers at a time")
+	flag.IntVar(&cfg.dependents, "dependents", 2, "files asked about beside the edited one")
+	flag.Float64Var(&cfg.whole, "whole", 0.2, "part of the steps that ask for the whole workspace")
+	flag.IntVar(&cfg.withhold, "withhold", 0, "a step whose edit shadowlsp is not told, to see the oracle fail")
+	flag.BoolVar(&cfg.verbose, "v", false, "print every step")
+	flag.BoolVar(&showLogs, "logs", false, "print what servers say on stderr")
+	flag.Parse()
+	if err := consult(ctx, cfg, names, seed, seeds, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
+
+// consult runs the named servers and prints what was found.
+func consult(ctx context.Context, cfg config, names string, seed, seeds uint64, out io.Writer) (err error) {
+	if cfg.shadowlsp, err = filepath.Abs(cfg.shadowlsp); err != nil {
+		return err
+	}
+	chosen, err := find(names)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, s := range chosen {
+		for n := range seeds {
+			fmt.Fprintf(out, "%s, seed %d:\n", s.Name, seed+n)
+			v, err := play(ctx, cfg, s, seed+n, out)
+			if err != nil {
+				return fmt.Errorf("%s, seed %d: %w", s.Name, seed+n, err)
+			}
+			fmt.Fprintf(out, "%s, seed %d: %s\n", s.Name, seed+n, v.summary())
+			if err := v.err(); err != nil {
+				fmt.Fprintf(out, "%s, seed %d: FAILED: %v\n", s.Name, seed+n, err)
+				failed++
+			}
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d runs of %d failed", failed, len(chosen)*int(seeds))
+	}
+	return nil
+}
+
+// showLogs has the servers' stderr printed.
+var showLogs bool
+
+// logWriter is where a program's stderr goes.
+func logWriter(string) io.Writer {
+	if showLogs {
+		return os.Stderr
+	}
+	return nil
+}

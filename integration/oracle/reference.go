@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"shadowlsp/integration/client"
+	"shadowlsp/integration/stage"
+	"shadowlsp/lsp/docuri"
+)
+
+const (
+	// quietTime is how long a server must have nothing to do before its
+	// diagnostics are taken for final: longer than any delay that a server is
+	// known to have before it sets to work.
+	quietTime = 2 * time.Second
+	// sampleTime is how often it is looked at.
+	sampleTime = 50 * time.Millisecond
+	// settleTime is when something is wrong.
+	settleTime = 4 * time.Minute
+)
+
+// reference is a new process of the bare server on a new copy.
+type reference struct {
+	server Server
+	dir    string
+	conn   *client.Client
+
+	mu        sync.Mutex // guards the fields below
+	published map[string][]json.RawMessage
+	working   map[string]bool // progress, by token
+	heard     time.Time
+}
+
+// fresh returns what a new server says on a copy of from in the state st: the
+// diagnostics of every document that has any, or that is open. backward opens
+// the documents in the opposite order.
+func fresh(ctx context.Context, s Server, from, dir string, env []string, st state, backward bool) (_ map[string]lints, took time.Duration, err error) {
+	if err := errors.Join(os.RemoveAll(dir), stage.Copy(dir, from)); err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for path, text := range st.files {
+		name := filepath.Join(dir, path)
+		if text == nil {
+			err = errors.Join(err, os.Remove(name))
+			continue
+		}
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(*text), 0o644))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	command, err := s.command()
+	if err != nil {
+		return nil, 0, err
+	}
+	r := &reference{server: s, dir: dir, published: map[string][]json.RawMessage{}, working: map[string]bool{}, heard: time.Now()}
+	r.conn, err = client.Start(client.Config{
+		Command: command, Dir: dir, Env: env, Stderr: logWriter("reference"), Settings: s.Settings, Notify: r.hear,
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, r.conn.Close()) }()
+	began := time.Now()
+	if _, err = r.conn.Initialize(ctx, docuri.FromPath(dir), s.capabilities(s.Pull), s.options()); err != nil {
+		return nil, 0, err
+	}
+	open, err := r.open(st, backward)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := r.settle(ctx); err != nil {
+		return nil, 0, err
+	}
+	took = time.Since(began) - quietTime
+	found, err := r.read(ctx, open)
+	return found, took, err
+}
+
+// hear takes a notification.
+func (r *reference) hear(method string, params json.RawMessage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard = time.Now()
+	switch method {
+	case "textDocument/publishDiagnostics":
+		var p struct {
+			URI         string
+			Diagnostics []json.RawMessage
+		}
+		if json.Unmarshal(params, &p) == nil {
+			r.published[relative(r.dir, p.URI)] = p.Diagnostics
+		}
+	case "$/progress":
+		var p struct {
+			Token json.RawMessage
+			Value struct{ Kind string }
+		}
+		if json.Unmarshal(params, &p) != nil {
+			return
+		}
+		switch p.Value.Kind {
+		case "begin":
+			r.working[string(p.Token)] = true
+		case "end":
+			delete(r.working, string(p.Token))
+		}
+	}
+}
+
+// open opens the overridden files that the server takes, and those that the
+// agent holds open.
+func (r *reference) open(st state, backward bool) (paths []string, err error) {
+	for path, text := range st.files {
+		if _, takes := r.server.language(path); takes && text != nil {
+			paths = append(paths, path)
+		}
+	}
+	for path := range st.open {
+		if _, there := st.files[path]; !there {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	if backward {
+		slices.Reverse(paths)
+	}
+	for n, path := range paths {
+		text, err := os.ReadFile(filepath.Join(r.dir, path))
+		if err != nil {
+			return nil, err
+		}
+		language, _ := r.server.language(path)
+		if err := r.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
+			"uri": docuri.FromPath(filepath.Join(r.dir, path)), "languageId": language, "version": n + 1, "text": string(text),
+		}}); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
+// settle returns when the server has nothing more to do.
+func (r *reference) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, settleTime, fmt.Errorf("the bare server is not done after %v", settleTime))
+	defer cancel()
+	tick := time.NewTicker(sampleTime)
+	defer tick.Stop()
+	calm := time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		running := busy(r.conn.Pid())
+		r.mu.Lock()
+		if running || len(r.working) > 0 {
+			calm = time.Now()
+		}
+		done := time.Since(calm) > quietTime && time.Since(r.heard) > quietTime
+		r.mu.Unlock()
+		if done {
+			return nil
+		}
+	}
+}
+
+// read takes what was published, and asks for open documents if that is how the
+// server tells.
+func (r *reference) read(ctx context.Context, open []string) (map[string]lints, error) {
+	r.mu.Lock()
+	published := maps.Clone(r.published)
+	r.mu.Unlock()
+	found := map[string]lints{}
+	for path, items := range published {
+		found[path] = spell(items, r.dir)
+	}
+	for _, path := range open {
+		if !r.server.Pull {
+			if found[path] == nil {
+				found[path] = lints{}
+			}
+			continue
+		}
+		raw, err := r.conn.Call(ctx, "textDocument/diagnostic", map[string]any{
+			"textDocument": map[string]string{"uri": docuri.FromPath(filepath.Join(r.dir, path))},
+		})
+		if err != nil {
+			return nil, err
+		}
+		var report struct{ Items []json.RawMessage }
+		if err := json.Unmarshal(raw, &report); err != nil {
+			return nil, fmt.Errorf("%w in %.200s", err, raw)
+		}
+		found[path] = append(spell(report.Items, r.dir), found[path]...)
+		slices.Sort(found[path])
+	}
+	return found, nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"shadowlsp/integration/need"
+	"shadowlsp/lsp/barrier"
+)
+
+// Server is a language server under test: data only.
+type Server struct {
+	// Name is for -server.
+	Name string
+	// Command is found in .tools/bin or on the PATH.
+	Command []string
+	Project Project
+	Grammar Grammar
+	// Settings are the person's, by section of workspace/configuration. With
+	// them an editor is attached during the run.
+	Settings map[string]any
+	// Options are the person's initializationOptions.
+	Options map[string]any
+	// Env is added to the environment; "{cache}" is a folder of each side's own.
+	Env []string
+	// OpenAsked opens every document that is asked about: the server diagnoses
+	// open documents only.
+	OpenAsked bool
+	// Pull has the reference ask for open documents' diagnostics; else they are
+	// what was published.
+	Pull bool
+	// Registers declares dynamic registration of pulled diagnostics.
+	Registers bool
+	// Quick servers are run by `go test`.
+	Quick bool
+}
+
+// Project says what the workspace is made of.
+type Project struct {
+	// Source is a part of scripts/setup that has put sources into .tools/src.
+	Source string
+	// Into is the workspace's folder that they are copied to.
+	Into string
+	// Keep and Drop are patterns of paths below the source; without Keep, all.
+	Keep, Drop []string
+	// Files are put beside, by path.
+	Files map[string]string
+}
+
+// servers are those that the oracle knows.
+var servers = []Server{goplsServer}
+
+// find returns the named servers, all for "".
+func find(names string) ([]Server, error) {
+	if names == "" {
+		return servers, nil
+	}
+	var found []Server
+	for _, name := range strings.Split(names, ",") {
+		before := len(found)
+		for _, s := range servers {
+			if s.Name == name {
+				found = append(found, s)
+			}
+		}
+		if len(found) == before {
+			return nil, fmt.Errorf("no server is called %q here", name)
+		}
+	}
+	return found, nil
+}
+
+// command is what starts the server, with its real path.
+func (s Server) command() ([]string, error) {
+	path, err := need.FindTool(s.Command[0])
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{path}, s.Command[1:]...), nil
+}
+
+// language is the id by which the server takes a file.
+func (s Server) language(path string) (string, bool) {
+	return barrier.For(s.Command, nil).Language(path)
+}
+
+// env is the environment of one side.
+func (s Server) env(base []string, cache string) []string {
+	env := append([]string{}, base...)
+	for _, v := range s.Env {
+		env = append(env, strings.ReplaceAll(v, "{cache}", cache))
+	}
+	return env
+}
+
+// capabilities are those of agents, the editor and the reference, which pulls
+// only if it is told so.
+func (s Server) capabilities(pull bool) map[string]any {
+	document := map[string]any{
+		"publishDiagnostics": map[string]any{
+			"relatedInformation": true, "versionSupport": true, "codeDescriptionSupport": true, "dataSupport": true,
+			"tagSupport": map[string]any{"valueSet": []int{1, 2}},
+		},
+		"synchronization": map[string]any{"didSave": true},
+	}
+	if pull {
+		document["diagnostic"] = map[string]any{
+			"dynamicRegistration": s.Registers, "relatedInformation": true,
+			"codeDescriptionSupport": true, "dataSupport": true, "tagSupport": map[string]any{"valueSet": []int{1, 2}},
+		}
+	}
+	return map[string]any{
+		"textDocument": document,
+		"workspace": map[string]any{
+			"configuration": true, "workspaceFolders": true,
+			"didChangeConfiguration": map[string]any{"dynamicRegistration": true},
+			"didChangeWatchedFiles":  map[string]any{"dynamicRegistration": true, "relativePatternSupport": true},
+		},
+		"window": map[string]any{"workDoneProgress": true},
+	}
+}
+
+// make puts the project into an empty folder and returns its text files.
+func (p Project) make(to string) (map[string]string, error) {
+	from, err := need.FindSource(p.Source)
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]string{}
+	put := func(name, text string) error {
+		texts[name] = text
+		name = filepath.Join(to, name)
+		return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
+	}
+	err = filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, name)
+		if err != nil || !entry.Type().IsRegular() || !p.keeps(rel) {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return put(filepath.Join(p.Into, rel), string(text))
+	})
+	for name, text := range p.Files {
+		err = errors.Join(err, put(name, text))
+	}
+	return texts, err
+}
+
+func (p Project) keeps(rel string) bool {
+	return (len(p.Keep) == 0 || matches(p.Keep, rel)) && !matches(p.Drop, rel)
+}
+
+func matches(patterns []string, rel string) bool {
+	for _, pattern := range patterns {
+		if doublestar.MatchUnvalidated(pattern, rel) {
+			return true
+		}
+	}
+	return false
+}
