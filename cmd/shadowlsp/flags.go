@@ -66,7 +66,7 @@ func (s *sizeFlag) Set(text string) error {
 type modeFlag string
 
 func (m *modeFlag) String() string { return string(*m) }
-func (*modeFlag) Type() string     { return "auto|full|documents" }
+func (*modeFlag) Type() string     { return "auto|full|elsewhere|documents" }
 
 func (m *modeFlag) Set(text string) error {
 	parsed, err := mode.Parse(text)

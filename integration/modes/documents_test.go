@@ -23,10 +23,10 @@ import (
 
 // beside is another daemon for the same folder, with runtime and state
 // directories of its own.
-func (w *world) beside(t *testing.T) *world {
+func (w *world) beside(t *testing.T, name string) *world {
 	t.Helper()
 	top := filepath.Dir(w.Dir)
-	run, state := filepath.Join(top, "run2"), filepath.Join(top, "state2")
+	run, state := filepath.Join(top, "run-"+name), filepath.Join(top, "state-"+name)
 	for _, dir := range []string{run, state} {
 		must(t, os.Mkdir(dir, 0o700))
 	}
@@ -105,7 +105,7 @@ func TestDocumentsSaysWhatFullSays(t *testing.T) {
 	full := newWorld(t)
 	before, err := stage.Read(full.Dir)
 	must(t, err)
-	documents := full.beside(t)
+	documents := full.beside(t, "documents")
 	full.serve(t, "--mode", "full")
 	documents.serve(t, "--mode", "documents")
 	if m := documents.status(t).Mode; m.Mode != mode.Documents || m.Why == "" || m.Lost == "" || m.Remedy == "" || m.Guard != sandbox.GuardMount {

@@ -6,7 +6,7 @@
 // way of starting instances, and what agents, `status` and `doctor` say.
 //
 //	full       a view of the branch over the root's real path
-//	elsewhere  a view at another path, URIs mapped both ways (not built)
+//	elsewhere  a view at another path, paths mapped both ways
 //	documents  no view: a branch reaches a server by open documents alone
 //
 // Invariants: a mode is decided once, when a daemon starts, and never changes
@@ -35,7 +35,7 @@ const (
 	Full Mode = "full"
 	// Elsewhere: the server sees the branch as its disk, at another path. Where a
 	// mount is possible but not over the person's folder (fusermount, no user
-	// namespaces). Its place is kept; nothing decides it yet.
+	// namespaces).
 	Elsewhere Mode = "elsewhere"
 	// Documents: the server sees the person's disk, and of a branch what is open.
 	Documents Mode = "documents"
@@ -46,12 +46,10 @@ func Parse(text string) (Mode, error) {
 	switch m := Mode(text); m {
 	case "":
 		return Auto, nil
-	case Auto, Full, Documents:
+	case Auto, Full, Elsewhere, Documents:
 		return m, nil
-	case Elsewhere:
-		return "", fmt.Errorf("mode elsewhere is not built yet: use auto, full or documents")
 	}
-	return "", fmt.Errorf("there is no mode %q: it is auto, full or documents", text)
+	return "", fmt.Errorf("there is no mode %q: it is auto, full, elsewhere or documents", text)
 }
 
 // Decision is a mode with its reasons. It is shown as it is by `status --json`.
@@ -68,11 +66,14 @@ type Decision struct {
 	// What instances are started with.
 	UserNS         bool `json:"-"`
 	NoPIDNamespace bool `json:"-"`
-	NoNamespaces   bool `json:"-"` // documents only
+	NoNamespaces   bool `json:"-"` // not in full
 }
 
 // lostInDocuments is what an agent is told.
 const lostInDocuments = "servers see the person's files on disk, and of a branch only the open documents: a lint of a branch that deletes or moves files, or changes files that the server does not take as documents, is refused (verdict unsupported); programs cannot run in a branch"
+
+// lostElsewhere is what an agent is told.
+const lostElsewhere = "servers see a branch at another path than your folder's: what holds the path itself (virtual environments, absolute symbolic links, build caches) points out of the branch or is built anew; programs cannot run in a branch"
 
 // Decide returns the mode for want, or why want cannot be had.
 func Decide(want Mode, a sandbox.Abilities) (Decision, error) {
@@ -84,14 +85,21 @@ func Decide(want Mode, a sandbox.Abilities) (Decision, error) {
 		}
 	}
 	full := len(why) == 0
+	var d Decision
 	switch {
 	case want == Full && !full:
-		return Decision{}, fmt.Errorf("mode full cannot be had (%s): %s; or use --mode documents", strings.Join(why, "; "), remedy[0])
+		return d, fmt.Errorf("mode full cannot be had (%s): %s; or use --mode auto", strings.Join(why, "; "), remedy[0])
 	case want == Auto && full || want == Full:
 		return Decision{Mode: Full, Guard: sandbox.GuardView, UserNS: sandbox.NeedsUserNS(), NoPIDNamespace: !a.PIDNS.OK}, nil
+	case want == Elsewhere && !a.Fusermount.OK:
+		return d, fmt.Errorf("mode elsewhere cannot be had (%s: %s): %s; or use --mode auto", a.Fusermount.Name, a.Fusermount.Detail, a.Fusermount.Remedy)
+	case want == Auto && a.Fusermount.OK || want == Elsewhere:
+		d = Decision{Mode: Elsewhere, Lost: lostElsewhere}
+	default:
+		d = Decision{Mode: Documents, Lost: lostInDocuments}
 	}
-	d := Decision{Mode: Documents, Lost: lostInDocuments, UserNS: sandbox.NeedsUserNS(), Guard: sandbox.GuardMount}
-	d.Why, d.Remedy = "it was asked for by --mode documents", "leave --mode away"
+	d.UserNS, d.Guard = sandbox.NeedsUserNS(), sandbox.GuardMount
+	d.Why, d.Remedy = "it was asked for by --mode "+string(d.Mode), "leave --mode away"
 	if !full {
 		d.Why, d.Remedy = strings.Join(why, "; "), remedy[0]
 	}

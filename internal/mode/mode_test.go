@@ -12,6 +12,7 @@ func TestDecide(t *testing.T) {
 		ok := func(name string) sandbox.Ability { return sandbox.Ability{Name: name, OK: true, Detail: "works"} }
 		return sandbox.Abilities{
 			Device: ok("device"), UserNS: ok("user"), PIDNS: ok("pid"), FreshProc: ok("proc"), Mount: ok("mount"), Landlock: ok("landlock"),
+			Fusermount: sandbox.Ability{Name: "fusermount", Detail: "absent", Lost: "much", Remedy: "repair fusermount"},
 		}
 	}
 	bad := func(a *sandbox.Ability) {
@@ -25,11 +26,15 @@ func TestDecide(t *testing.T) {
 		bare    bool
 		remedy  string
 	}{
-		"all":                      {Auto, func(*sandbox.Abilities) {}, Full, sandbox.GuardView, false, ""},
-		"full":                     {Full, func(*sandbox.Abilities) {}, Full, sandbox.GuardView, false, ""},
-		"documents":                {Documents, func(*sandbox.Abilities) {}, Documents, sandbox.GuardMount, false, "--mode"},
-		"no proc":                  {Auto, func(a *sandbox.Abilities) { bad(&a.FreshProc) }, Full, sandbox.GuardView, false, ""},
-		"no pid namespace":         {Auto, func(a *sandbox.Abilities) { bad(&a.PIDNS) }, Full, sandbox.GuardView, false, ""},
+		"all":              {Auto, func(*sandbox.Abilities) {}, Full, sandbox.GuardView, false, ""},
+		"full":             {Full, func(*sandbox.Abilities) {}, Full, sandbox.GuardView, false, ""},
+		"documents":        {Documents, func(*sandbox.Abilities) {}, Documents, sandbox.GuardMount, false, "--mode"},
+		"no proc":          {Auto, func(a *sandbox.Abilities) { bad(&a.FreshProc) }, Full, sandbox.GuardView, false, ""},
+		"no pid namespace": {Auto, func(a *sandbox.Abilities) { bad(&a.PIDNS) }, Full, sandbox.GuardView, false, ""},
+		"elsewhere":        {Elsewhere, func(a *sandbox.Abilities) { a.Fusermount.OK = true }, Elsewhere, sandbox.GuardMount, false, "--mode"},
+		"no fusermount":    {Elsewhere, func(*sandbox.Abilities) {}, "", "", false, "repair fusermount"},
+		"fusermount alone": {Auto, func(a *sandbox.Abilities) { bad(&a.UserNS); bad(&a.Mount); a.Fusermount.OK = true },
+			Elsewhere, sandbox.GuardLandlock, true, "repair user"},
 		"no device":                {Auto, func(a *sandbox.Abilities) { bad(&a.Device); bad(&a.Mount) }, Documents, sandbox.GuardMount, false, "repair device"},
 		"no device, but full":      {Full, func(a *sandbox.Abilities) { bad(&a.Device) }, "", "", false, "repair device"},
 		"no namespaces":            {Auto, func(a *sandbox.Abilities) { bad(&a.UserNS); bad(&a.Mount) }, Documents, sandbox.GuardLandlock, true, "repair user"},
@@ -67,7 +72,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]Mode{"": Auto, "auto": Auto, "full": Full, "documents": Documents, "elsewhere": "", "x": ""} {
+	for text, want := range map[string]Mode{"": Auto, "auto": Auto, "full": Full, "documents": Documents, "elsewhere": Elsewhere, "x": ""} {
 		if got, err := Parse(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q is %q, %v", text, got, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"shadowlsp/internal/sandbox"
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/remap"
 	"shadowlsp/overlay"
 )
 
@@ -44,27 +45,38 @@ func (w *documentsWay) Close() error {
 }
 
 func (w *documentsWay) start(ctx context.Context, spec sandbox.Spec, p *pool, scratch *branch, log zerolog.Logger) (*sandbox.Process, sight, error) {
-	m := w.d.mode
+	proc, err := w.d.startGuarded(ctx, spec, w.temp, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return proc, documentsSight{root: w.d.root, profile: p.profile, scratch: scratch}, nil
+}
+
+// startGuarded runs a server with no view over the person's folder, and keeps it
+// from writing there as far as the machine can. temp is for its temporary files
+// where it cannot use the usual directory.
+func (d *daemon) startGuarded(ctx context.Context, spec sandbox.Spec, temp string, log zerolog.Logger) (*sandbox.Process, error) {
+	m := d.mode
 	spec.NoView, spec.UserNS, spec.NoPIDNamespace, spec.NoNamespaces = true, m.UserNS, m.NoPIDNamespace, m.NoNamespaces
 	if m.NoNamespaces {
 		// Landlock may keep it from making files right in the usual one.
-		spec.Env = append(without(spec.Env, "TMPDIR="), "TMPDIR="+w.temp)
+		spec.Env = append(without(spec.Env, "TMPDIR="), "TMPDIR="+temp)
 	}
 	proc, err := sandbox.Start(ctx, spec)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := proc.Exec(); err != nil {
 		proc.Kill()
 		proc.Wait()
-		return nil, nil, err
+		return nil, err
 	}
 	if proc.Guard == sandbox.GuardNone {
 		log.Warn().Str("why", proc.Unguarded).Msg("nothing keeps the server from writing the person's folder")
 	} else {
 		log.Info().Str("guard", string(proc.Guard)).Msg("the server cannot write the person's folder")
 	}
-	return proc, documentsSight{root: w.d.root, profile: p.profile, scratch: scratch}, nil
+	return proc, nil
 }
 
 // without returns an environment without the variables that begin so.
@@ -90,6 +102,7 @@ func (s documentsSight) disk(*branch) *branch          { return s.scratch }
 func (s documentsSight) look(*branch) error            { return nil }
 func (s documentsSight) settled(context.Context) error { return nil }
 func (s documentsSight) close() error                  { return nil }
+func (s documentsSight) paths() *remap.Map             { return nil }
 
 // reader says what of a server's files it takes from open documents alone, as
 // if they were on its disk.

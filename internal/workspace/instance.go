@@ -126,7 +126,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	unsubscribe := over.Subscribe(inst.scratch.wrote)
 	p.d.addInstance(inst)
 	inst.server, err = shadow.Start(ctx, shadow.Config{
-		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Profile: p.profile,
+		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Paths: inst.sight.paths(), Profile: p.profile,
 		Client: client{inst}, Trace: p.d.trace, Name: inst.name, Log: inst.log,
 		Limits: shadow.Limits{CancelGrace: cancelLimit},
 	})

@@ -2,12 +2,14 @@ package workspace
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rs/zerolog"
 
 	"shadowlsp/fusefs"
 	"shadowlsp/internal/mode"
 	"shadowlsp/internal/sandbox"
+	"shadowlsp/lsp/remap"
 )
 
 // way carries the daemon's mode out: what differs by mode is behind it and
@@ -45,6 +47,8 @@ type sight interface {
 	// hazy says why the server cannot know the truth about one document among
 	// all, though it can about others; "" if it can.
 	hazy(st state, uri string) string
+	// paths are where the server finds the folder, or nil: where it is.
+	paths() *remap.Map
 	// close is called when the process has ended.
 	close() error
 }
@@ -61,6 +65,13 @@ func newWay(d *daemon) (way, error) {
 	base, err := fusefs.NewBase(d.root, d.cfg.Log)
 	if err != nil {
 		return nil, err
+	}
+	if d.mode.Mode == mode.Elsewhere {
+		w, err := newElsewhereWay(d, base)
+		if err != nil {
+			return nil, errors.Join(err, base.Close())
+		}
+		return w, nil
 	}
 	return &fullWay{Base: base, decision: d.mode}, nil
 }
@@ -105,10 +116,13 @@ func (s viewSight) settled(ctx context.Context) error { return s.view.Settled(ct
 func (s viewSight) lacks(state, []string) error       { return nil }
 func (s viewSight) hazy(state, string) string         { return "" }
 func (s viewSight) close() error                      { return s.view.Close() }
+func (s viewSight) paths() *remap.Map                 { return nil }
 
 var (
 	_ way   = (*fullWay)(nil)
+	_ way   = (*elsewhereWay)(nil)
 	_ way   = (*documentsWay)(nil)
 	_ sight = viewSight{}
+	_ sight = elsewhereSight{}
 	_ sight = documentsSight{}
 )

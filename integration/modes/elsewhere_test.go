@@ -1,0 +1,144 @@
+package modes
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
+	"shadowlsp/internal/mode"
+	"shadowlsp/internal/sandbox"
+)
+
+// fusermount skips where fusermount3 cannot mount.
+func fusermount(t *testing.T) {
+	t.Helper()
+	if a := sandbox.Probe().Fusermount; !a.OK {
+		t.Skip(a.Detail)
+	}
+}
+
+// mounts lists what is mounted below a directory.
+func mounts(t *testing.T, below string) (found []string) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mounts")
+	must(t, err)
+	for _, line := range strings.Split(string(text), "\n") {
+		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], below+"/") {
+			found = append(found, f[1])
+		}
+	}
+	return found
+}
+
+// What mode elsewhere says of a branch is what mode full says, to the path, and
+// nothing is refused.
+func TestElsewhereSaysWhatFullSays(t *testing.T) {
+	need.FUSE(t)
+	fusermount(t)
+	full := newWorld(t)
+	before, err := stage.Read(full.Dir)
+	must(t, err)
+	other := full.beside(t, "elsewhere")
+	full.serve(t, "--mode", "full")
+	other.serve(t, "--mode", "elsewhere")
+	if m := other.status(t).Mode; m.Mode != mode.Elsewhere || m.Why == "" || m.Lost == "" || m.Remedy == "" || m.Guard != sandbox.GuardMount {
+		t.Errorf("status says %+v", m)
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			f, e := full.agent(t), other.agent(t)
+			var gone, made []map[string]any
+			lints := append([]string{"lib/lib.go", "use/use.go", "own/own.go"}, s.lints...)
+			for _, name := range s.deleted {
+				gone = append(gone, full.deleted(name))
+			}
+			for name, text := range s.text {
+				made = append(made, full.text(name, text))
+				lints = append(lints, name)
+			}
+			slices.Sort(lints)
+			for _, a := range []*agent{f, e} {
+				a.call(t, "shadowlsp/write", edits(gone...))
+				a.call(t, "shadowlsp/write", edits(made...))
+			}
+			for _, name := range slices.Compact(lints) {
+				got, gotErr := e.lint(t.Context(), name)
+				want, wantErr := f.lint(t.Context(), name)
+				slices.Sort(got)
+				slices.Sort(want)
+				if (gotErr != nil) != (wantErr != nil) || !slices.Equal(got, want) {
+					t.Errorf("%s: mode elsewhere says %q, %v\nmode full says %q, %v", name, got, gotErr, want, wantErr)
+				}
+			}
+			if got, want := e.everything(t), f.everything(t); got != want {
+				t.Errorf("of all files mode elsewhere says\n%s\nmode full\n%s", got, want)
+			}
+			position := map[string]any{"textDocument": map[string]any{"uri": full.uri("use/use.go")}, "position": map[string]int{"line": 6, "character": 13}, "context": map[string]any{"includeDeclaration": true}}
+			for _, method := range []string{"textDocument/definition", "textDocument/references", "textDocument/hover"} {
+				got, gotErr := e.Call(t.Context(), method, position)
+				want, wantErr := f.Call(t.Context(), method, position)
+				if string(got) != string(want) || (gotErr != nil) != (wantErr != nil) {
+					t.Errorf("%s: mode elsewhere says %s, %v\nmode full says %s, %v", method, got, gotErr, want, wantErr)
+				}
+			}
+		})
+	}
+	after, err := stage.Read(full.Dir)
+	must(t, err)
+	for _, path := range before.Differences(after) {
+		t.Errorf("the person's %s was %q and is %q", path, before[path], after[path])
+	}
+}
+
+// Two branches by turns, the person's saves, a daemon that is killed, and no
+// mount that is left.
+func TestModeElsewhere(t *testing.T) {
+	need.FUSE(t)
+	fusermount(t)
+	w := newWorld(t)
+	w.serve(t, "--mode", "elsewhere")
+	a, b := w.agent(t, "--branch", "a"), w.agent(t)
+	var r struct {
+		Capabilities struct {
+			Experimental struct{ Shadowlsp struct{ Mode, Lost string } }
+		}
+	}
+	must(t, json.Unmarshal(a.init, &r))
+	if s := r.Capabilities.Experimental.Shadowlsp; s.Mode != "elsewhere" || !strings.Contains(s.Lost, "another path") {
+		t.Errorf("initialize says %+v", s)
+	}
+	a.call(t, "shadowlsp/write", edits(w.text("lib/lib.go", "package lib\n\nfunc F(a string) string { return a }\n")))
+	for range 4 {
+		a.names(t, "use/use.go", "cannot use 1")
+		b.clean(t, "use/use.go")
+	}
+	if len(mounts(t, w.place.Runtime)) != 1 {
+		t.Errorf("mounted: %v", mounts(t, w.place.Runtime))
+	}
+	for range 4 {
+		w.write(t, "own/own.go", "package own\n\nvar _ = lost\n")
+		b.names(t, "own/own.go", "undefined: lost")
+		w.write(t, "own/own.go", module["own/own.go"])
+		b.clean(t, "own/own.go")
+	}
+	must(t, w.Kill())
+	// The next daemon clears up what fusermount3 has not.
+	w.serve(t, "--mode", "elsewhere")
+	w.agent(t, "--branch", "a").names(t, "use/use.go", "cannot use 1")
+	if len(mounts(t, w.place.Runtime)) != 1 {
+		t.Errorf("mounted: %v", mounts(t, w.place.Runtime))
+	}
+	_, err := w.run(t, "stop")
+	must(t, err)
+	if left := mounts(t, w.place.Runtime); len(left) > 0 {
+		t.Errorf("still mounted: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(w.place.Runtime, "views")); !os.IsNotExist(err) {
+		t.Errorf("mount points are left: %v", err)
+	}
+}
