@@ -66,6 +66,7 @@ func (s *Store) check(t testing.TB) {
 				bytes += f.size
 			}
 		}
+		bytes += l.then.size
 		if sum != l.sum {
 			t.Errorf("layer %s: sum is %v, shares add up to %v", l.id, l.sum, sum)
 		}

@@ -39,6 +39,11 @@ func (b *Branch) copyUp(path string, n Node, truncate bool, by Origin) (*file, e
 	if err := b.store.room(size); err != nil {
 		return nil, err
 	}
+	if n.inBase {
+		if err := b.remember(n.base); err != nil {
+			return nil, err
+		}
+	}
 	dir, name := split(path)
 	parent, err := b.dirEntry(dir)
 	if err != nil {

@@ -17,6 +17,7 @@ const entryCost = 512
 //	layers/ID/fs     the overlayfs upper directory
 //	layers/ID/work   files on their way into fs: rubbish after a kill
 //	layers/ID/grave  contents without a name that somebody has pinned
+//	layers/ID/then   files of the base as they were when they were first covered
 type layer struct {
 	store *Store
 	id    string
@@ -25,6 +26,7 @@ type layer struct {
 	open map[*file]struct{}
 	// refs counts chains, pins and open files. Guarded by Store.mu.
 	refs int
+	then then // see there for whose it is
 
 	mu sync.RWMutex
 	// guarded by mu:

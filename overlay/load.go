@@ -124,6 +124,9 @@ func (l *layer) load() ([]Repair, error) {
 		}
 		return nil, err
 	}
+	if err := l.loadThen(); err != nil {
+		return nil, err
+	}
 	var repairs []Repair
 	if v, err := l.getXattr("", xattrMode); err == nil {
 		l.root.dir.own, l.root.dir.mode = true, parseMode(v)

@@ -2,11 +2,10 @@ package overlay
 
 import (
 	"bytes"
-	"compress/zlib"
-	"crypto/sha1"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"golang.org/x/sys/unix"
@@ -17,6 +16,9 @@ type DiffOptions struct {
 	// Include says whether a path belongs into the patch; nil means all.
 	// Paths in a .git directory are never included.
 	Include func(path string) bool
+	// UTF8 makes a patch that is valid UTF-8, whatever the files hold: text in
+	// another encoding is written as binary.
+	UTF8 bool
 }
 
 // DiffStats say what a patch holds and what it cannot.
@@ -27,22 +29,22 @@ type DiffStats struct {
 
 // Diff writes a patch from the base as it is now to the branch, as `git apply`
 // takes it: text with three lines of context, binary files as git's own binary
-// literals, new and deleted files, modes and symlinks. A rename is a deletion
-// and a new file; an empty directory is nothing, as in git. Applying a patch to
-// the person's folder is a later door beside this one.
+// literals, new and deleted files, renames, modes and symlinks. An empty
+// directory is nothing, as in git.
 func (b *Branch) Diff(w io.Writer, o DiffOptions) (DiffStats, error) {
-	p := patch{b: b, include: o.Include}
-	// Deletions first: a directory may stand where a file was, and the reverse.
-	var changed []override
-	err := b.overrides(func(v override) { changed = append(changed, v) })
-	for _, v := range changed {
-		if err == nil {
-			err = p.deletions(v)
-		}
+	p := patch{options: o}
+	list, err := b.changes()
+	if err == nil {
+		err = p.take(list)
 	}
-	for _, v := range changed {
-		if err == nil && v.Kind != Deleted && v.Kind != Dir {
-			err = p.override(v)
+	if err == nil {
+		slices.Reverse(p.deleted) // to be read in the order of paths
+		p.pairRenames()
+		// Deletions first: a directory may stand where a file was, and the reverse.
+		for _, f := range append(p.deleted, p.others...) {
+			if err = p.file(f); err != nil {
+				break
+			}
 		}
 	}
 	if err == nil {
@@ -55,93 +57,71 @@ func (b *Branch) Diff(w io.Writer, o DiffOptions) (DiffStats, error) {
 type blob struct {
 	mode string // "" for nothing
 	data []byte
+	id   string
+}
+
+// patched is a file in a patch; from is its old path.
+type patched struct {
+	from, path string
+	old, now   blob
+	// source is where the overlay knows the content of a new file to come from.
+	source string
+	// similarity is how much of a renamed file is the same, in percent.
+	similarity int
 }
 
 // patch is a patch being made.
 type patch struct {
-	b       *Branch
-	include func(path string) bool
-	out     bytes.Buffer
-	stats   DiffStats
+	options         DiffOptions
+	deleted, others []*patched
+	out             bytes.Buffer
+	stats           DiffStats
 }
 
-func (p *patch) includes(path string) bool {
-	for rest := path; rest != ""; {
-		var name string
-		if name, rest = cutFirst(rest); name == ".git" {
-			return false
+// take reads what the changes are about.
+func (p *patch) take(list []change) error {
+	for _, c := range list {
+		if !c.leaf() || p.options.Include != nil && !p.options.Include(c.path) {
+			continue
 		}
-	}
-	return p.include == nil || p.include(path)
-}
-
-// deletions writes those of the base's files that v takes away or covers with a
-// file or directory of another kind.
-func (p *patch) deletions(v override) error {
-	var st unix.Stat_t
-	if err := p.b.store.base.stat(v.Path, &st); err != nil {
-		if k := KindOf(err); k == NotExist || k == NotDir {
-			return nil
-		}
-		return err
-	}
-	if v.Kind == Deleted || isDir(st.Mode) != (v.Kind == Dir) || isLnk(st.Mode) != (v.Kind == Symlink) {
-		return p.deleteTree(v.Path, &st)
-	}
-	return nil
-}
-
-func (p *patch) deleteTree(path string, st *unix.Stat_t) error {
-	if !isDir(st.Mode) {
-		old, err := p.baseBlob(path, st)
-		if err != nil || old.mode == "" {
+		old, err := blobOf(c.old)
+		if err != nil {
 			return err
 		}
-		return p.file(path, old, blob{})
-	}
-	entries, err := p.b.store.base.list(path, nil)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		var sub unix.Stat_t
-		at := join(path, e.Name)
-		if err := p.b.store.base.stat(at, &sub); err != nil {
+		now, err := blobOf(c.now)
+		if err != nil {
 			return err
 		}
-		if err := p.deleteTree(at, &sub); err != nil {
-			return err
+		if !c.removes() && now.mode == "" {
+			p.stats.Skipped = append(p.stats.Skipped, c.path)
+			continue
+		}
+		if old.mode == now.mode && old.id == now.id {
+			continue
+		}
+		switch f := (&patched{from: c.path, path: c.path, old: old, now: now}); {
+		case c.removes():
+			p.deleted = append(p.deleted, f)
+		case old.mode != "" && (old.mode == linkMode) != (now.mode == linkMode):
+			// One is a link: to git these are two changes.
+			p.deleted = append(p.deleted, &patched{from: c.path, path: c.path, old: old, now: blob{id: noID}})
+			p.others = append(p.others, &patched{from: c.path, path: c.path, old: blob{id: noID}, now: now})
+		default:
+			if c.adds() {
+				f.source = c.now.cameFrom()
+			}
+			p.others = append(p.others, f)
 		}
 	}
 	return nil
 }
 
-func (p *patch) override(v override) error {
-	if !p.includes(v.Path) {
-		return nil
-	}
-	now, err := p.nodeBlob(v.node)
-	if err != nil {
-		return err
-	}
-	if now.mode == "" {
-		p.stats.Skipped = append(p.stats.Skipped, v.Path)
-		return nil
-	}
-	var old blob
-	var st unix.Stat_t
-	if err := p.b.store.base.stat(v.Path, &st); err == nil && isLnk(st.Mode) == (v.Kind == Symlink) {
-		if old, err = p.baseBlob(v.Path, &st); err != nil {
-			return err
-		}
-	}
-	return p.file(v.Path, old, now)
-}
+const linkMode = "120000"
 
 func gitMode(mode uint32) string {
 	switch {
 	case isLnk(mode):
-		return "120000"
+		return linkMode
 	case !isReg(mode):
 		return ""
 	case mode&0o100 != 0:
@@ -150,32 +130,25 @@ func gitMode(mode uint32) string {
 	return "100644"
 }
 
-func (p *patch) nodeBlob(n Node) (blob, error) {
-	var err error
-	out := blob{mode: gitMode(n.Attr.Mode)}
-	switch out.mode {
-	case "120000":
-		var target string
-		target, err = n.readlink()
-		out.data = []byte(target)
-	case "":
-	default:
-		out.data, err = n.read()
+// blobOf reads a side. What neither git nor a patch knows is nothing.
+func blobOf(n Node) (blob, error) {
+	out := blob{mode: gitMode(n.Attr.Mode), id: noID}
+	if out.mode == "" {
+		return out, nil
 	}
-	return out, err
-}
-
-func (p *patch) baseBlob(path string, st *unix.Stat_t) (blob, error) {
-	return p.nodeBlob(Node{Path: path, branch: p.b, base: path, inBase: true, Attr: attrOf(st)})
+	var err error
+	if out.data, err = n.content(); err != nil {
+		return out, err
+	}
+	out.id = contentID(out.data)
+	return out, nil
 }
 
 // file writes the patch of one file.
-func (p *patch) file(path string, old, now blob) error {
-	if !p.includes(path) || old.mode == now.mode && bytes.Equal(old.data, now.data) {
-		return nil
-	}
+func (p *patch) file(f *patched) error {
 	p.stats.Files++
-	from, to := quote("a/"+path), quote("b/"+path)
+	old, now := f.old, f.now
+	from, to := quote("a/"+f.from), quote("b/"+f.path)
 	fmt.Fprintf(&p.out, "diff --git %s %s\n", from, to)
 	mode := ""
 	switch {
@@ -190,14 +163,17 @@ func (p *patch) file(path string, old, now blob) error {
 	default:
 		mode = " " + now.mode
 	}
+	if f.from != f.path {
+		fmt.Fprintf(&p.out, "similarity index %d%%\nrename from %s\nrename to %s\n", f.similarity, quote(f.from), quote(f.path))
+	}
 	if bytes.Equal(old.data, now.data) {
 		if len(now.data) == 0 && (old.mode == "" || now.mode == "") {
-			fmt.Fprintf(&p.out, "index %s..%s%s\n", old.id(), now.id(), mode)
+			fmt.Fprintf(&p.out, "index %s..%s%s\n", old.id, now.id, mode)
 		}
 		return nil
 	}
-	fmt.Fprintf(&p.out, "index %s..%s%s\n", old.id(), now.id(), mode)
-	if binary(old.data) || binary(now.data) {
+	fmt.Fprintf(&p.out, "index %s..%s%s\n", old.id, now.id, mode)
+	if p.binary(old.data) || p.binary(now.data) {
 		p.out.WriteString("GIT binary patch\n")
 		if err := writeLiteral(&p.out, now.data); err != nil {
 			return err
@@ -205,119 +181,37 @@ func (p *patch) file(path string, old, now blob) error {
 		return writeLiteral(&p.out, old.data)
 	}
 	fmt.Fprintf(&p.out, "--- %s\n+++ %s\n", tabbed(from), tabbed(to))
-	text := diff.Diff("a", old.data, "b", now.data)
+	p.out.Write(hunks(old.data, now.data))
+	return nil
+}
+
+func (p *patch) binary(data []byte) bool {
+	return binary(data) || p.options.UTF8 && !utf8.Valid(data)
+}
+
+// hunks is the unified difference of two texts, without a header.
+func hunks(old, now []byte) []byte {
+	text := diff.Diff("a", old, "b", now)
 	for range 3 { // its own header
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
-	p.out.Write(text)
-	return nil
+	return text
 }
 
-// tabbed ends a name with blanks in it as git and patch(1) expect it.
-func tabbed(name string) string {
-	if strings.Contains(name, " ") && !strings.HasPrefix(name, `"`) {
-		return name + "\t"
+// cameFrom is where in the base a file of a branch came from, if it is at another
+// path now and the overlay knows: by itself, or with its directory. "": unknown.
+func (n Node) cameFrom() string {
+	if n.inBase {
+		return n.base
 	}
-	return name
-}
-
-// id is git's name for the content, which it compares before it applies a
-// binary patch.
-func (b blob) id() string {
-	if b.mode == "" {
-		return strings.Repeat("0", 2*sha1.Size)
+	dir, name := split(n.Path)
+	parent, err := n.branch.nodeAt(dir)
+	if err != nil || parent.base == "" || parent.base == dir {
+		return ""
 	}
-	h := sha1.New()
-	fmt.Fprintf(h, "blob %d\x00", len(b.data))
-	h.Write(b.data)
-	return fmt.Sprintf("%x", h.Sum(nil))
-}
-
-// binary is git's own test.
-func binary(data []byte) bool {
-	const look = 8000
-	return bytes.IndexByte(data[:min(len(data), look)], 0) >= 0
-}
-
-// quote writes a name as git does: as it is, or in double quotes with the bytes
-// that are not printable ASCII as octal escapes.
-func quote(name string) string {
-	plain := true
-	for i := range len(name) {
-		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			plain = false
-		}
+	var st unix.Stat_t
+	if from := join(parent.base, name); n.branch.store.base.stat(from, &st) == nil {
+		return from
 	}
-	if plain {
-		return name
-	}
-	var out strings.Builder
-	out.WriteByte('"')
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '"' || c == '\\':
-			out.WriteByte('\\')
-			out.WriteByte(c)
-		case c == '\n':
-			out.WriteString(`\n`)
-		case c == '\t':
-			out.WriteString(`\t`)
-		case c < ' ' || c > '~':
-			fmt.Fprintf(&out, `\%03o`, c)
-		default:
-			out.WriteByte(c)
-		}
-	}
-	out.WriteByte('"')
-	return out.String()
-}
-
-// writeLiteral writes a whole content in the format of git's binary patches:
-// deflated, in lines of up to 52 bytes, each led by its length and written in
-// base 85.
-func writeLiteral(w *bytes.Buffer, data []byte) error {
-	fmt.Fprintf(w, "literal %d\n", len(data))
-	var packed bytes.Buffer
-	z := zlib.NewWriter(&packed)
-	if _, err := z.Write(data); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	const perLine = 52
-	for rest := packed.Bytes(); len(rest) > 0; {
-		line := rest[:min(perLine, len(rest))]
-		rest = rest[len(line):]
-		if n := len(line); n <= 26 {
-			w.WriteByte(byte('A' + n - 1))
-		} else {
-			w.WriteByte(byte('a' + n - 27))
-		}
-		writeBase85(w, line)
-		w.WriteByte('\n')
-	}
-	w.WriteByte('\n')
-	return nil
-}
-
-const base85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-
-func writeBase85(w *bytes.Buffer, data []byte) {
-	for len(data) > 0 {
-		var word uint32
-		for i := range 4 {
-			word <<= 8
-			if i < len(data) {
-				word |= uint32(data[i])
-			}
-		}
-		data = data[min(4, len(data)):]
-		var digits [5]byte
-		for i := 4; i >= 0; i-- {
-			digits[i] = base85[word%85]
-			word /= 85
-		}
-		w.Write(digits[:])
-	}
+	return ""
 }

@@ -66,6 +66,9 @@ func (b *Branch) remove(path string, by Origin) error {
 	if err != nil {
 		return err
 	}
+	if err := b.rememberShown(path); err != nil {
+		return err
+	}
 	dir, name := split(path)
 	parent, err := b.dirEntry(dir)
 	if err != nil {

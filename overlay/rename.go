@@ -157,6 +157,11 @@ func (b *Branch) lowPath(path string) (string, error) {
 
 func (m *move) rename() error {
 	b, top := m.b, m.b.top()
+	if m.replaces && m.dst.inBase {
+		if err := b.remember(m.dst.base); err != nil {
+			return err
+		}
+	}
 	e, err := m.lift(m.from, m.src)
 	if err != nil {
 		return err

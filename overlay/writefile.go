@@ -104,6 +104,11 @@ func (b *Branch) replace(path string, old Node, data []byte, mode uint32) error 
 	if err := b.store.room(entryCost + int64(len(data)) - freed); err != nil {
 		return err
 	}
+	if old.inBase {
+		if err := b.remember(old.base); err != nil {
+			return err
+		}
+	}
 	dir, name := split(path)
 	parent, err := b.dirEntry(dir)
 	if err != nil {
@@ -215,7 +220,7 @@ func (b *Branch) fallBack(path string, n Node, data []byte, mode uint32) (bool, 
 	v := b.store.serial()
 	b.enterIndex(parent, &entry{name: name, kind: markEntry, mark: &markState{version: v, stamp: v, time: t}})
 	b.changed(path, OpReplace, Origin{})
-	return true, nil
+	return true, top.forget(h.low)
 }
 
 // putOver renames a finished object to path, where old (may be nil) is, and
