@@ -307,7 +307,7 @@ func (b *Base) one(views []*View, dir string, e event, batch *changeBatch) {
 			b.watch.forget(dir, e.mask&unix.IN_MOVE_SELF != 0)
 		}
 		for _, v := range views {
-			v.baseDirChanged(dir)
+			v.baseDirChanged(dir, e.mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0)
 		}
 		return
 	}

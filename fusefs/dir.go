@@ -1,6 +1,8 @@
 package fusefs
 
 import (
+	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -9,72 +11,170 @@ import (
 	"shadowlsp/overlay"
 )
 
-// listing is what one open directory reads: a snapshot from its beginning, so
-// that no name comes twice or is left out while others come and go.
-type listing struct {
-	mu      sync.Mutex // guards entries; the kernel reads one after the other
-	entries []fuse.DirEntry
+// A directory is read without being opened, and the kernel keeps the listing,
+// until a name of it changes. Why what it keeps is right:
+//
+//	i_rwsem   The kernel holds it shared from the asking for names to the keeping
+//	          of the answer, and takes it exclusively for a notification about a
+//	          name in the directory. Whoever changes first and notifies after has
+//	          therefore waited for every answer of before the change.
+//	i_version A notification of a name that the kernel knows counts it up, and a
+//	          listing begun before is not given any more to who starts to read.
+//	pages     A name that it does not know changes nothing: then the pages of the
+//	          listing are dropped, after that wait. One page of it missing, the
+//	          whole listing is.
+//
+// (fs/fuse/readdir.c and fuse_reverse_inval_entry in fs/fuse/dir.c. The order is
+// all: pages dropped first may be filled again by an answer under way.) What the
+// view itself changes counts i_version up under the exclusive lock.
+//
+// Without an open there is no snapshot: each answer is of its own moment. A
+// position is therefore the hash of a name, so that who reads on finds all that
+// was there all the time once, whatever has come or gone between.
+
+// Positions: "." and "..", then what nameAt gives, then the end.
+const (
+	atSelf    = 1
+	atParent  = 2
+	afterLast = 1 << 62
+)
+
+// nameAt is the position behind a name. Within a listing those that collide are
+// set apart, which is stable while both are there.
+func (v *View) nameAt(name string) uint64 {
+	return atParent + 1 + maphash.String(v.seed, name)>>3
 }
 
-// OpenDir implements fuse.RawFileSystem.
-//
-// FOPEN_CACHE_DIR is not set: listings would be wrong after a switch.
+// maxListings is how many large directories may be half read at once without
+// being listed again for each answer.
+const maxListings = 16
+
+// listings are those of directories that did not fit into one answer, from
+// their last beginning, while they are right.
+type listings struct {
+	mu    sync.Mutex // guards the fields below; innermost
+	of    map[*node][]fuse.DirEntry
+	order []*node // oldest first
+}
+
+func (l *listings) keep(n *node, entries []fuse.DirEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetLocked(n)
+	if l.of == nil {
+		l.of = map[*node][]fuse.DirEntry{}
+	}
+	if len(l.order) == maxListings {
+		l.forgetLocked(l.order[0])
+	}
+	l.of[n] = entries
+	l.order = append(l.order, n)
+}
+
+func (l *listings) get(n *node) []fuse.DirEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of[n]
+}
+
+func (l *listings) forget(n *node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetLocked(n)
+}
+
+func (l *listings) forgetLocked(n *node) {
+	if _, there := l.of[n]; there {
+		delete(l.of, n)
+		l.order = slices.DeleteFunc(l.order, func(m *node) bool { return m == n })
+	}
+}
+
+// removed takes one name out: who removes all of a large directory as he reads
+// it must not have it listed again for each answer.
+func (l *listings) removed(n *node, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entries := l.of[n]
+	for i := range entries {
+		if entries[i].Name == name {
+			// Copied, since somebody may be reading it.
+			l.of[n] = slices.Delete(slices.Clone(entries), i, i+1)
+			return
+		}
+	}
+}
+
+// OpenDir implements fuse.RawFileSystem: there is no such operation, and the
+// kernel keeps listings; or there is, for kernels that cannot be told reliably.
 func (v *View) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	v.moving.RLock()
-	defer v.moving.RUnlock()
-	n := v.table.find(in.NodeId)
-	if n == nil || !n.dir {
-		return fuse.Status(unix.ESTALE)
+	if v.keepsListings {
+		return fuse.ENOSYS
 	}
-	if v.userNS {
-		_, on, st := v.current(n)
-		if st != fuse.OK {
-			return st
-		}
-		if st := v.allowed(on, unix.R_OK); st != fuse.OK {
-			return st
-		}
-	}
-	out.Fh = v.newHandle(&handle{node: n, branch: v.branch, list: &listing{}})
 	return fuse.OK
 }
 
 // ReadDir implements fuse.RawFileSystem.
 func (v *View) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	h := v.handle(in.Fh)
-	if h == nil || h.list == nil {
-		return fuse.EBADF
+	n := v.table.find(in.NodeId)
+	if n == nil || !n.dir {
+		return fuse.Status(unix.ESTALE)
 	}
-	l := h.list
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if in.Offset == 0 {
-		entries, st := v.list(h.node)
-		if st != fuse.OK {
-			return st
+	entries, st := v.listFrom(n, in.Offset)
+	if st != fuse.OK {
+		return st
+	}
+	first, _ := slices.BinarySearchFunc(entries, in.Offset+1, func(e fuse.DirEntry, off uint64) int {
+		return int(int64(e.Off) - int64(off)) // below 1 << 63 both
+	})
+	for i, e := range entries[first:] {
+		if first+i == len(entries)-1 {
+			e.Off = afterLast // so that the end is known without listing again
 		}
-		l.entries = entries
-	}
-	// An offset is the number of entries before it.
-	for i := in.Offset; i < uint64(len(l.entries)); i++ {
-		e := l.entries[i]
-		e.Off = i + 1
 		if !out.AddDirEntry(e) {
-			break
+			v.listings.keep(n, entries)
+			return fuse.OK
 		}
 	}
 	return fuse.OK
+}
+
+// listFrom lists a directory, in the order of positions. An answer that begins
+// at 0 is always of now.
+func (v *View) listFrom(n *node, off uint64) ([]fuse.DirEntry, fuse.Status) {
+	switch {
+	case off >= afterLast:
+		return nil, fuse.OK
+	case off > 0:
+		if entries := v.listings.get(n); entries != nil {
+			return entries, fuse.OK
+		}
+	}
+	entries, st := v.list(n)
+	slices.SortFunc(entries, func(a, b fuse.DirEntry) int { return int(int64(a.Off) - int64(b.Off)) })
+	for i := range entries[min(1, len(entries)):] {
+		entries[i+1].Off = max(entries[i+1].Off, entries[i].Off+1)
+	}
+	return entries, st
 }
 
 // list reads a directory, with the two names that every one has.
 func (v *View) list(n *node) ([]fuse.DirEntry, fuse.Status) {
 	v.moving.RLock()
 	defer v.moving.RUnlock()
+	watched := v.watched(n)
 	path, self, st := v.current(n)
 	if st != fuse.OK {
 		if st == fuse.ENOENT {
 			return nil, fuse.OK // removed while it was open: empty
 		}
+		return nil, st
+	}
+	if !watched {
+		// Kept for the moment it takes to drop it.
+		v.tell.add(news{what: ofListing, path: path})
+	}
+	if st := v.allowed(self, unix.R_OK); st != fuse.OK {
 		return nil, st
 	}
 	found, err := v.branch.ReadDir(path)
@@ -90,16 +190,16 @@ func (v *View) list(n *node) ([]fuse.DirEntry, fuse.Status) {
 	}
 	entries := make([]fuse.DirEntry, 0, len(found)+2)
 	entries = append(entries,
-		fuse.DirEntry{Name: ".", Mode: unix.S_IFDIR, Ino: self.Attr.Ino},
-		fuse.DirEntry{Name: "..", Mode: unix.S_IFDIR, Ino: up})
+		fuse.DirEntry{Name: ".", Mode: unix.S_IFDIR, Ino: self.Attr.Ino, Off: atSelf},
+		fuse.DirEntry{Name: "..", Mode: unix.S_IFDIR, Ino: up, Off: atParent})
 	for _, e := range found {
-		entries = append(entries, dirEntry(e))
+		entries = append(entries, v.dirEntry(e))
 	}
 	return entries, fuse.OK
 }
 
-func dirEntry(e overlay.DirEntry) fuse.DirEntry {
-	return fuse.DirEntry{Name: e.Name, Mode: e.Mode, Ino: e.Ino}
+func (v *View) dirEntry(e overlay.DirEntry) fuse.DirEntry {
+	return fuse.DirEntry{Name: e.Name, Mode: e.Mode, Ino: e.Ino, Off: v.nameAt(e.Name)}
 }
 
 // FsyncDir implements fuse.RawFileSystem: the overlay's operations on names are

@@ -7,12 +7,11 @@ import (
 	"shadowlsp/overlay"
 )
 
-// handle is an open file description of the kernel's, or an open directory.
+// handle is an open file description of the kernel's.
 type handle struct {
 	node   *node
 	branch *overlay.Branch // where it was opened
 	writes bool
-	list   *listing // of a directory
 }
 
 func (v *View) newHandle(h *handle) uint64 {
@@ -42,14 +41,9 @@ func (v *View) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 }
 
-// ReleaseDir implements fuse.RawFileSystem.
-func (v *View) ReleaseDir(in *fuse.ReleaseIn) { v.Release(nil, in) }
-
 // drop undoes newHandle, and enter for a file.
 func (v *View) drop(h *handle) {
-	if !h.node.dir {
-		h.node.open.leave(h.writes)
-	}
+	h.node.open.leave(h.writes)
 	v.table.release(h.node)
 }
 

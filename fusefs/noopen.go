@@ -118,7 +118,7 @@ func (v *View) keptOpen(n *node, writer bool) {
 func (v *View) reading(id, fh uint64) (*openFile, fuse.Status) {
 	if !v.fixed {
 		h := v.handle(fh)
-		if h == nil || h.node.dir {
+		if h == nil {
 			return nil, fuse.EBADF
 		}
 		h.node.open.mu.RLock()

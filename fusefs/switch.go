@@ -72,10 +72,10 @@ func (v *View) tellSwitch(paths []string, stats *SwitchStats) {
 	stats.Paths = len(paths)
 	dir := ""
 	parents := v.table.at("")
-	changed := map[*node]struct{}{}
+	changed := map[*node]reach{}
 	for _, path := range paths {
 		if path == "" {
-			changed[v.table.root] = struct{}{}
+			changed[v.table.root] = max(changed[v.table.root], untold)
 			continue
 		}
 		d, name := splitPath(path)
@@ -86,12 +86,11 @@ func (v *View) tellSwitch(paths []string, stats *SwitchStats) {
 			stats.Known++
 		}
 		for _, parent := range parents {
-			v.name(parent, name, path)
-			changed[parent] = struct{}{}
+			changed[parent] = max(changed[parent], v.name(parent, name, path))
 		}
 	}
-	for n := range changed {
-		v.attrs(n)
+	for n, r := range changed {
+		v.relist(n, r)
 	}
 }
 

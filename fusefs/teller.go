@@ -49,6 +49,8 @@ const (
 	ofBase                    // name in path
 	ofBaseNew                 // name in path, which is another object now
 	ofBaseDir                 // the directory path itself
+	ofBaseGone                // the directory path has left its place
+	ofListing                 // the names in path, which nothing watches
 	ofAll                     // anything
 )
 
@@ -166,11 +168,19 @@ func (t *teller) tell(n news) {
 			tell()
 		}
 	case ofBaseDir:
-		for _, dir := range t.view.table.lowerDirs(n.path) {
-			t.view.attrs(dir)
+		for _, dir := range v.table.lowerDirs(n.path) {
+			v.attrs(dir)
+		}
+	case ofBaseGone:
+		for _, dir := range v.table.lowerDirs(n.path) {
+			v.below(dir)
+		}
+	case ofListing:
+		for _, dir := range v.table.at(n.path) {
+			v.relist(dir, untold)
 		}
 	case ofAll:
-		t.view.tellAll()
+		v.tellAll()
 	}
 }
 
@@ -191,7 +201,13 @@ func (v *View) baseChanged(dir, name string, named bool) {
 	v.tell.add(n)
 }
 
-func (v *View) baseDirChanged(dir string) { v.tell.add(news{what: ofBaseDir, path: dir}) }
+func (v *View) baseDirChanged(dir string, gone bool) {
+	n := news{what: ofBaseDir, path: dir}
+	if gone {
+		n.what = ofBaseGone
+	}
+	v.tell.add(n)
+}
 
 func (v *View) baseLost() { v.tell.add(news{what: ofAll}) }
 
@@ -207,8 +223,7 @@ func (v *View) tellBranch(path string, op overlay.Op) {
 		case overlay.OpWrite, overlay.OpAttr:
 			v.inPlace(parent, name, path, op == overlay.OpWrite)
 		default:
-			v.name(parent, name, path)
-			v.attrs(parent)
+			v.relist(parent, v.name(parent, name, path))
 		}
 	}
 }
@@ -218,13 +233,12 @@ func (v *View) inPlace(parent *node, name, path string, bytes bool) {
 	v.moving.RLock()
 	on, err := v.branch.Lookup(path)
 	v.moving.RUnlock()
-	if err != nil {
-		v.name(parent, name, path)
-		return
+	var n *node
+	if err == nil {
+		n = v.table.named(parent, name, on.Version)
 	}
-	n := v.table.named(parent, name, on.Version)
 	if n == nil {
-		v.name(parent, name, path)
+		v.relist(parent, v.name(parent, name, path))
 		return
 	}
 	v.table.mu.Lock()
@@ -237,8 +251,9 @@ func (v *View) inPlace(parent *node, name, path string, bytes bool) {
 	}
 }
 
-// name tells that a name may mean something else.
-func (v *View) name(parent *node, name, path string) {
+// name tells that a name may mean something else. The directory's listing is
+// another matter: see relist, which takes the answer.
+func (v *View) name(parent *node, name, path string) reach {
 	known := v.table.children(parent, name)
 	var dirs []*node
 	for _, n := range known {
@@ -257,24 +272,34 @@ func (v *View) name(parent *node, name, path string) {
 				// The same directory: dropping it would drop all that the
 				// kernel knows below.
 				v.attrs(n)
-				return
+				return untold
 			}
 		}
 	}
-	v.entryGone(parent, name)
+	return v.entryGone(parent, name)
 }
 
 // below tells that every name below a directory may mean something else: it is
 // another directory now, but whoever stands in the old one still has it.
 func (v *View) below(dir *node) {
+	dirs := map[*node]reach{dir: untold}
 	for _, c := range v.table.allBelow(dir) {
-		v.entryGone(c.parent, c.name)
+		for _, n := range v.table.children(c.parent, c.name) {
+			if n.dir {
+				dirs[n] = max(dirs[n], untold)
+			}
+		}
+		dirs[c.parent] = max(dirs[c.parent], v.entryGone(c.parent, c.name))
+	}
+	for n, r := range dirs {
+		v.relist(n, r)
 	}
 }
 
 // tellBase tells of a change of the base.
 func (v *View) tellBase(dir, name string, named bool) {
 	for _, parent := range v.table.lowerDirs(dir) {
+		r := untold
 		for _, n := range v.table.children(parent, name) {
 			switch {
 			case n.dir && named:
@@ -291,10 +316,10 @@ func (v *View) tellBase(dir, name string, named bool) {
 			}
 		}
 		if named || !v.onlyDirs(parent, name) {
-			v.entryGone(parent, name)
+			r = v.entryGone(parent, name)
 		}
 		if named {
-			v.attrs(parent)
+			v.relist(parent, r)
 		}
 	}
 }
@@ -314,15 +339,12 @@ func (v *View) onlyDirs(parent *node, name string) bool {
 func (v *View) tellAll() {
 	for _, c := range v.table.allBelow(v.table.root) {
 		for _, n := range v.table.children(c.parent, c.name) {
-			if n.dir {
-				v.attrs(n)
-			} else {
+			if !n.dir {
 				v.content(n)
 			}
 		}
-		v.entryGone(c.parent, c.name)
 	}
-	v.attrs(v.table.root)
+	v.below(v.table.root)
 	// Names that the kernel knows not to exist are not in the table; it forgets
 	// them by itself.
 	wait := time.NewTimer(cachedAbsence)
@@ -333,9 +355,40 @@ func (v *View) tellAll() {
 	}
 }
 
+// reach is how far a notification about a name in a directory has gone there.
+type reach uint8
+
+const (
+	untold  reach = iota
+	waited        // for answers under way; the name was not known
+	counted       // as a change of the directory
+)
+
 // entryGone makes the kernel look a name up again.
-func (v *View) entryGone(parent *node, name string) {
-	v.told(v.server.EntryNotify(parent.id, name))
+func (v *View) entryGone(parent *node, name string) reach {
+	st := v.server.EntryNotify(parent.id, name)
+	v.told(st)
+	if st == fuse.OK {
+		return counted
+	}
+	return waited
+}
+
+// noName is in no directory. If it is, nothing but a look-up is lost.
+const noName = ".shadowlsp-no-such-name"
+
+// relist makes the kernel ask for the names in a directory again, and for its
+// attributes. Why so: see dir.go.
+func (v *View) relist(n *node, r reach) {
+	if r == untold {
+		r = v.entryGone(n, noName)
+	}
+	v.listings.forget(n)
+	if r == counted {
+		v.attrs(n)
+	} else {
+		v.content(n)
+	}
 }
 
 // attrs makes the kernel ask for attributes again.

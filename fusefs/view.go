@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log"
 	"os"
 	"strings"
@@ -70,6 +71,10 @@ type View struct {
 	server *fuse.Server
 	table  *table
 	files  fileCache
+	seed   maphash.Seed // of the positions in listings
+	// keepsListings: the kernel does; see dir.go.
+	keepsListings bool
+	listings      listings
 	tell   *teller
 	origin overlay.Origin // who writes, as far as the overlay needs to know
 
@@ -94,7 +99,7 @@ type View struct {
 	closed      bool
 
 	mu sync.Mutex // guards the fields below
-	// handles are the open files and directories.
+	// handles are the open files.
 	handles    map[uint64]*handle
 	lastHandle uint64
 }
@@ -123,6 +128,7 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		served:        make(chan struct{}),
 		branch:        cfg.Branch,
 		handles:       map[uint64]*handle{},
+		seed:          maphash.MakeSeed(),
 	}
 	v.origin = overlay.Origin{View: v}
 	v.table.keeps = cfg.Fixed
@@ -153,6 +159,7 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		return fail(err)
 	}
 	dev.Close()
+	v.keepsListings = waitsForListings(v.server.KernelSettings())
 	v.tell = newTeller(v)
 	v.unsubscribe = cfg.Branch.Subscribe(v.branchChanged)
 	v.base.attach(v)
