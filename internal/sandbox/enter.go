@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"shadowlsp/internal/parcel"
 )
 
 // Enter is the first statement of main, and of TestMain in tests that Start
@@ -29,7 +31,7 @@ func Enter() {
 		os.Exit(1)
 	}
 	var o order
-	if _, err := receive(conn, &o); err != nil || o.Spec == nil {
+	if _, err := parcel.Receive(conn, &o); err != nil || o.Spec == nil {
 		os.Exit(1)
 	}
 	in := &initProcess{conn: conn, spec: o.Spec, fds: []int{0, 1, 2}}
@@ -66,7 +68,7 @@ func (in *initProcess) run() {
 	if failed != nil {
 		in.fail(failed)
 	}
-	err := send(in.conn, report{Mounted: &mounted{FreshProc: freshProc}, Lacks: in.lacks}, give...)
+	err := parcel.Send(in.conn, report{Mounted: &mounted{FreshProc: freshProc}, Lacks: in.lacks}, give...)
 	for _, fd := range give {
 		unix.Close(fd)
 	}
@@ -96,7 +98,7 @@ func (in *initProcess) run() {
 	in.mu.Unlock()
 	go in.forward(signals)
 	said.Started = pid
-	if err := send(in.conn, said); err != nil {
+	if err := parcel.Send(in.conn, said); err != nil {
 		in.exit(1)
 	}
 	in.reap(pid)
@@ -131,7 +133,7 @@ func (in *initProcess) kill(sig syscall.Signal, group bool) {
 func (in *initProcess) obey(orders chan<- order) {
 	for {
 		var o order
-		files, err := receive(in.conn, &o)
+		files, err := parcel.Receive(in.conn, &o)
 		if err != nil {
 			in.exit(1)
 		}
@@ -166,14 +168,14 @@ func (in *initProcess) reap(pid int) {
 		in.mu.Lock()
 		in.pid = 0
 		in.mu.Unlock()
-		send(in.conn, report{Exited: &exited{Status: uint32(ws)}})
+		parcel.Send(in.conn, report{Exited: &exited{Status: uint32(ws)}})
 		in.exit(0)
 	}
 }
 
 // fail reports why there will be no program, and exits.
 func (in *initProcess) fail(e *Error) {
-	send(in.conn, report{Failed: failureOf(e)})
+	parcel.Send(in.conn, report{Failed: failureOf(e)})
 	in.exit(1)
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"shadowlsp/internal/parcel"
 )
 
 // Net is what of the network a keeper's programs have.
@@ -117,7 +119,7 @@ func (k *Keeper) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err == nil {
 		asked := spec.forInit()
 		asked.Inside = true
-		err = send(conn, order{Spec: asked})
+		err = parcel.Send(conn, order{Spec: asked})
 	}
 	// A leash that is broken already may still hold the reason.
 	if failed := p.ready(func(files []*os.File) bool {
@@ -167,7 +169,7 @@ func (k *Keeper) spawn(leash *os.File, spec Spec) error {
 	}
 	k.spawning.Lock()
 	defer k.spawning.Unlock()
-	if err := send(k.conn, order{Spawn: true}, fds...); err != nil {
+	if err := parcel.Send(k.conn, order{Spawn: true}, fds...); err != nil {
 		return &Error{Op: "start", Name: spec.Argv[0], Kind: Lost, Err: fmt.Errorf("the keeper has ended: %w", err)}
 	}
 	return nil
@@ -216,7 +218,7 @@ func (in *initProcess) keep(fresh bool) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		in.fail(&Error{Op: "set dumpable", Kind: Namespace, Err: err})
 	}
-	if err := send(in.conn, report{Started: os.Getpid(), Poker: <-in.poker.thread}); err != nil {
+	if err := parcel.Send(in.conn, report{Started: os.Getpid(), Poker: <-in.poker.thread}); err != nil {
 		in.exit(1)
 	}
 	select {} // obey goes on
@@ -224,8 +226,8 @@ func (in *initProcess) keep(fresh bool) {
 
 // spawn starts an init inside, for a leash and three streams.
 func (in *initProcess) spawn(files []*os.File) {
-	defer closeFiles(files)
-	if len(files) != maxFiles {
+	defer parcel.Close(files)
+	if len(files) != parcel.MaxFiles {
 		return
 	}
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Setsid: true}
@@ -244,7 +246,7 @@ func (in *initProcess) spawn(files []*os.File) {
 			failed.Err = errno
 		}
 		if conn, err := unixConn(files[0]); err == nil {
-			send(conn, report{Failed: failureOf(failed)})
+			parcel.Send(conn, report{Failed: failureOf(failed)})
 			conn.Close()
 		}
 		return

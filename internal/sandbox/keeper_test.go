@@ -100,8 +100,8 @@ func TestKeeper(t *testing.T) {
 	}{
 		{"cat file; pwd", "outside" + k.spec.Mount, 0},
 		{"echo branch >file; exit 7", "", 7},
-		{"cat file", "branch", 0}, // the second one sees what the first one wrote
-		{"ls -d /proc/[0-9]* | wc -l", "4", 0}, // init, shell, ls, wc
+		{"cat file", "branch", 0},                                         // the second one sees what the first one wrote
+		{"[ $(ls -d /proc/[0-9]* | wc -l) -le 5 ] && echo few", "few", 0}, // init, shells, shell, ls, wc
 		{"echo a >/tmp/a; ls /tmp | grep -v " + strings.Split(k.spec.Mount, "/")[2], "a", 0},
 		{"cat /tmp/a", "a", 0},
 		{"umask", "0022", 0},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"shadowlsp/internal/parcel"
 )
 
 // Ability is one thing that the kernel or the machine's set-up gives or not.
@@ -185,7 +187,7 @@ func probeIn(spec Spec) (probed, error) {
 	stop := context.AfterFunc(ctx, func() { p.Kill() })
 	defer stop()
 	var got probed
-	files, err := receive(p.conn, &got)
+	files, err := parcel.Receive(p.conn, &got)
 	if err != nil {
 		p.Kill()
 		p.body.wait()
@@ -193,7 +195,7 @@ func probeIn(spec Spec) (probed, error) {
 	}
 	if len(files) > 0 {
 		got.Mount = greet(files[0])
-		closeFiles(files)
+		parcel.Close(files)
 	}
 	p.conn.Close()
 	p.body.wait()
@@ -222,13 +224,13 @@ func (in *initProcess) probe() {
 		if err := probeLandlock(); err != nil {
 			got.Landlock = err.Error()
 		}
-		send(in.conn, got)
+		parcel.Send(in.conn, got)
 		return
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		got.Private = "make mounts private: " + err.Error()
 		got.FreshProc, got.Mount = "not tried", "not tried"
-		send(in.conn, got)
+		parcel.Send(in.conn, got)
 		return
 	}
 	if in.spec.NoPIDNamespace {
@@ -242,12 +244,12 @@ func (in *initProcess) probe() {
 		got.Mount = failed.Error()
 	}
 	if fd >= 0 {
-		send(in.conn, got, fd)
+		parcel.Send(in.conn, got, fd)
 		unix.Close(fd)
 	} else {
-		send(in.conn, got)
+		parcel.Send(in.conn, got)
 	}
 	// Stay until the other side has read: the mount ends with this process, and
 	// a read would find it gone.
-	receive(in.conn, &order{})
+	parcel.Receive(in.conn, &order{})
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"shadowlsp/internal/parcel"
 )
 
 // enterArg is the hidden first argument by which our binary knows that it is
@@ -133,7 +135,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 // hands over what came with it.
 func (p *Process) ready(take func([]*os.File) bool) error {
 	var r report
-	files, err := receive(p.conn, &r)
+	files, err := parcel.Receive(p.conn, &r)
 	if err == nil && r.Mounted != nil {
 		p.FreshProc, p.Lacks = r.Mounted.FreshProc, r.Lacks
 		if take(files) {
@@ -141,7 +143,7 @@ func (p *Process) ready(take func([]*os.File) bool) error {
 		}
 		err = errors.New("descriptors are missing")
 	}
-	closeFiles(files)
+	parcel.Close(files)
 	if r.Failed != nil {
 		return r.Failed.err()
 	}
@@ -237,7 +239,7 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 	}
 	asked := spec.forInit()
 	asked.Probe = probe
-	if err = send(conn, order{Spec: asked}); err != nil {
+	if err = parcel.Send(conn, order{Spec: asked}); err != nil {
 		conn.Close()
 		cmd.Wait()
 		return nil, &Error{Op: "start", Name: p.name, Kind: Lost, Err: err}
@@ -276,8 +278,8 @@ func (p *Process) read() {
 	answered := false
 	for {
 		var r report
-		files, err := receive(p.conn, &r)
-		closeFiles(files)
+		files, err := parcel.Receive(p.conn, &r)
+		parcel.Close(files)
 		if err != nil {
 			break
 		}
@@ -314,7 +316,7 @@ func (p *Process) read() {
 // served by now: the init looks the command up in it. Call it once. On an error
 // the process is over.
 func (p *Process) Exec() error {
-	if err := send(p.conn, order{Exec: true}); err != nil {
+	if err := parcel.Send(p.conn, order{Exec: true}); err != nil {
 		p.Kill()
 		return &Error{Op: "exec", Name: p.name, Kind: Lost, Err: err}
 	}
@@ -330,16 +332,16 @@ func (p *Process) Exec() error {
 
 // Poke wakes the poker. It does not wait for it. That the process is over is no
 // matter.
-func (p *Process) Poke() { send(p.conn, order{Poke: true}) }
+func (p *Process) Poke() { parcel.Send(p.conn, order{Poke: true}) }
 
 // Signal passes sig to the program (not to its children).
 func (p *Process) Signal(sig syscall.Signal) error {
-	return send(p.conn, order{Signal: int(sig)})
+	return parcel.Send(p.conn, order{Signal: int(sig)})
 }
 
 // SignalGroup passes sig to the program's process group, as a terminal does.
 func (p *Process) SignalGroup(sig syscall.Signal) error {
-	return send(p.conn, order{Signal: int(sig), Group: true})
+	return parcel.Send(p.conn, order{Signal: int(sig), Group: true})
 }
 
 // Kill ends the program and everything it started. It does not wait.

@@ -1,20 +1,11 @@
 package sandbox
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/gob"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"syscall"
 )
-
-// maxFrame bounds one message between daemon and init. The kernel bounds
-// arguments and environment of a program to a quarter of its stack limit, 2 MiB
-// by default and 6 MiB at most.
-const maxFrame = 16 << 20
 
 // order is what the daemon tells the init: the first message carries spec, the
 // later ones one of the others.
@@ -91,93 +82,6 @@ func failureOf(e *Error) *failure {
 		f.Text = e.Err.Error()
 	}
 	return f
-}
-
-// send writes one message, with descriptors.
-func send(c *net.UnixConn, v any, fds ...int) error {
-	// gob, because arguments and paths are bytes: JSON would replace those that
-	// are not UTF-8.
-	var b bytes.Buffer
-	b.Write(make([]byte, 4))
-	if err := gob.NewEncoder(&b).Encode(v); err != nil {
-		return err
-	}
-	frame := b.Bytes()
-	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-4))
-	if len(fds) == 0 {
-		_, err := c.Write(frame)
-		return err
-	}
-	// The descriptors ride on the first byte, so a receiver that reads the
-	// length first has them before the body.
-	n, _, err := c.WriteMsgUnix(frame, syscall.UnixRights(fds...), nil)
-	if err == nil && n < len(frame) {
-		_, err = c.Write(frame[n:])
-	}
-	return err
-}
-
-// maxFiles is how many descriptors one message carries at most.
-const maxFiles = 4
-
-// receive reads one message into v. The descriptors that came along are
-// returned, close-on-exec (package net asks for MSG_CMSG_CLOEXEC).
-func receive(c *net.UnixConn, v any) (files []*os.File, err error) {
-	defer func() {
-		if err != nil {
-			closeFiles(files)
-			files = nil
-		}
-	}()
-	var (
-		head [4]byte
-		oob  = make([]byte, syscall.CmsgSpace(4*maxFiles))
-	)
-	for n := 0; n < len(head); {
-		m, oobn, _, _, err := c.ReadMsgUnix(head[n:], oob)
-		if err == nil && m == 0 {
-			err = io.EOF
-		}
-		if oobn > 0 {
-			files = append(files, descriptors(oob[:oobn])...)
-		}
-		if err != nil {
-			return files, err
-		}
-		n += m
-	}
-	size := binary.LittleEndian.Uint32(head[:])
-	if size > maxFrame {
-		return files, fmt.Errorf("message of %d bytes, over the limit of %d", size, maxFrame)
-	}
-	body := make([]byte, size)
-	if _, err := io.ReadFull(c, body); err != nil {
-		return files, err
-	}
-	return files, gob.NewDecoder(bytes.NewReader(body)).Decode(v)
-}
-
-func descriptors(oob []byte) (files []*os.File) {
-	msgs, err := syscall.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil
-	}
-	for _, m := range msgs {
-		fds, err := syscall.ParseUnixRights(&m)
-		if err != nil {
-			continue
-		}
-		for _, fd := range fds {
-			files = append(files, os.NewFile(uintptr(fd), "received"))
-		}
-	}
-	return files
-}
-
-func closeFiles(files []*os.File) {
-	for _, f := range files {
-		closeFile(f)
-	}
 }
 
 func closeFile(f *os.File) {
