@@ -31,6 +31,13 @@ type Barrier interface {
 	Idle(ctx context.Context) error
 }
 
+// Toucher is a Barrier of a server that reads files, or runs programs that do,
+// without asking to hear of them: it is told of all that changed on the server's
+// disk, before the documents that come with the change.
+type Toucher interface {
+	Touched(files []string) // absolute paths
+}
+
 // Result is what Final has proven.
 type Result struct {
 	// Barrier names the proof, for the reader of a report.
@@ -58,6 +65,8 @@ type Host interface {
 	// Reconfigure adds an option to the profile's settings (or replaces the one
 	// of that name) and tells the server that its configuration has changed.
 	Reconfigure(ctx context.Context, option Option) error
+	// Setting is the person's own value of a setting, without ours.
+	Setting(path ...string) (json.RawMessage, bool)
 	// Documents are the open ones, sorted by URI.
 	Documents() []Document
 	// Published is what the server last published for a document.

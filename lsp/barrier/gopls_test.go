@@ -94,6 +94,9 @@ func (s *script) Reconfigure(ctx context.Context, _ Option) error {
 // Documents implements Host.
 func (s *script) Documents() []Document { return s.docs }
 
+// Setting implements Host.
+func (s *script) Setting(...string) (json.RawMessage, bool) { return nil, false }
+
 // Published implements Host.
 func (s *script) Published(uri string) (Published, bool) { p, ok := s.Table()[uri]; return p, ok }
 

@@ -3,7 +3,6 @@ package barrier
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -32,10 +31,6 @@ const (
 	// modification before it is an error. It is long because it never ends in
 	// an answer.
 	signalLimit = 20 * time.Second
-	// retryFirst and retryMost bound the pause before a pull is repeated that
-	// the server has cancelled.
-	retryFirst = 20 * time.Millisecond
-	retryMost  = time.Second
 )
 
 // The rungs, as reports name them.
@@ -320,43 +315,19 @@ func (l *ladder) pulls() (identifier json.RawMessage, ok bool) {
 	return identifier, true
 }
 
-// pull asks for a document until the server has an answer.
+// pull asks for a document; what the server publishes beside that is added.
 func (l *ladder) pull(ctx context.Context, d Document, identifier json.RawMessage) (Item, error) {
-	params := map[string]any{"textDocument": map[string]any{"uri": d.URI}}
-	if identifier != nil {
-		params["identifier"] = identifier
-	}
-	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
-		answer, err := l.host.Call(ctx, "textDocument/diagnostic", params)
-		if err == nil {
-			return l.pulled(d, answer)
-		}
-		e := (*wire.Error)(nil)
-		if !errors.As(err, &e) || e.Code != wire.CodeServerCancelled && e.Code != wire.CodeContentModified {
-			return Item{}, err
-		}
-		again := time.NewTimer(pause)
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
-			return Item{}, errors.Join(context.Cause(ctx), err)
-		}
-	}
-}
-
-func (l *ladder) pulled(d Document, answer json.RawMessage) (Item, error) {
-	items, ok := Lookup(answer, "items")
-	if !ok || len(items) == 0 || items[0] != '[' {
-		return Item{}, fmt.Errorf("a diagnostic report without items: %.100s", answer)
-	}
-	p, ok := l.host.Published(d.URI)
-	var pulled, pushed []json.RawMessage
-	if !ok || json.Unmarshal(p.Diagnostics, &pushed) != nil || len(pushed) == 0 {
-		return Item{Diagnostics: items, Barrier: rungPull}, nil
-	}
-	if err := json.Unmarshal(items, &pulled); err != nil {
+	items, err := pull(ctx, l.host, d.URI, identifier)
+	if err != nil {
 		return Item{}, err
 	}
-	return Item{Diagnostics: Raw(append(pulled, pushed...)), Barrier: rungPullPush}, nil
+	p, ok := l.host.Published(d.URI)
+	if !ok {
+		return Item{Diagnostics: items, Barrier: rungPull}, nil
+	}
+	all, err := joined(items, p.Diagnostics)
+	if err != nil || len(all) == len(items) {
+		return Item{Diagnostics: items, Barrier: rungPull}, nil
+	}
+	return Item{Diagnostics: all, Barrier: rungPullPush}, nil
 }

@@ -59,7 +59,9 @@ type Settings struct {
 	// InitializationOptions says that they go into those as well.
 	InitializationOptions bool
 	// Flat says that "a.b.name" and "name" are one option (gopls).
-	Flat    bool
+	Flat bool
+	// Nested says that an option "a.b" is member b of the object a.
+	Nested  bool
 	Options []Option
 }
 
@@ -69,6 +71,8 @@ type Option struct {
 	Value json.RawMessage
 	// Keep are values of the person's that do no harm and stay.
 	Keep []json.RawMessage
+	// Inside is the member that is set where the person's value is an object.
+	Inside string
 }
 
 // Apply puts the settings into a section's value.
@@ -87,6 +91,9 @@ func (s Settings) With(o Option) Settings {
 }
 
 func (s Settings) set(value json.RawMessage, o Option) json.RawMessage {
+	if s.Nested {
+		return s.setNested(value, o)
+	}
 	found, _ := members(value)
 	for _, m := range found {
 		if m.name != o.Name && !(s.Flat && strings.HasSuffix(m.name, "."+o.Name)) {
@@ -107,6 +114,18 @@ func (s Settings) set(value json.RawMessage, o Option) json.RawMessage {
 		}
 	}
 	return Apply(value, []Edit{{Path: []string{o.Name}, Value: o.Value}})
+}
+
+func (s Settings) setNested(value json.RawMessage, o Option) json.RawMessage {
+	path := strings.Split(o.Name, ".")
+	old, _ := Lookup(value, path...)
+	if slices.ContainsFunc(o.Keep, func(k json.RawMessage) bool { return string(k) == string(old) }) {
+		return value
+	}
+	if _, object := members(old); object && o.Inside != "" {
+		path = append(path, o.Inside)
+	}
+	return Apply(value, []Edit{{Path: path, Value: o.Value}})
 }
 
 // Language returns the language id for a file's path. ok is false where the
@@ -159,7 +178,7 @@ func (p Profile) drops(arg, name string) (Flag, bool) {
 }
 
 // known are the servers with a file of their own.
-var known = []func() Profile{gopls}
+var known = []func() Profile{gopls, rustAnalyzer}
 
 // For recognises a server by its command, or by the answer that it gave to an
 // initialize request (the person's own; may be nil), and returns the generic

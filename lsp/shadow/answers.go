@@ -121,10 +121,32 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 			result[n] = values[n]
 		}
 		if settings.Section != "" && item.Section == settings.Section {
+			i.own(result[n])
+			if settings.Nested && string(result[n]) == "null" {
+				// It would have been ignored, but ours replaces what the person
+				// gave with initialize.
+				result[n] = i.ownSettings()
+			}
 			result[n] = settings.Apply(result[n])
 		}
 	}
 	return result, nil
+}
+
+// own notes the person's own settings; null says nothing about them.
+func (i *Instance) own(section json.RawMessage) {
+	if len(section) == 0 || string(section) == "null" {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.personal = section
+}
+
+func (i *Instance) ownSettings() json.RawMessage {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.personal
 }
 
 // configured completes the params of didChangeConfiguration. Clients that are

@@ -25,12 +25,14 @@ import (
 // module is a Go module on the disk, with an instance of gopls on it.
 type module struct {
 	testing.TB
-	dir   string
-	gopls *shadow.Instance
-	disk  map[string]string // what the server's disk holds, by path
-	docs  map[string]string // what is to be open
-	files []shadow.FileEvent
-	took  []time.Duration
+	dir string
+	// command is the server's; its first word is looked for among the tools.
+	command []string
+	gopls   *shadow.Instance
+	disk    map[string]string // what the server's disk holds, by path
+	docs    map[string]string // what is to be open
+	files   []shadow.FileEvent
+	took    []time.Duration
 }
 
 // pipes is a process's stdio.
@@ -86,7 +88,12 @@ func within(t testing.TB) context.Context {
 
 func newModule(t testing.TB, files map[string]string) *module {
 	t.Helper()
-	m := &module{TB: t, dir: t.TempDir(), disk: map[string]string{}, docs: map[string]string{}}
+	return newProject(t, []string{"gopls"}, files)
+}
+
+func newProject(t testing.TB, command []string, files map[string]string) *module {
+	t.Helper()
+	m := &module{TB: t, dir: t.TempDir(), command: command, disk: map[string]string{}, docs: map[string]string{}}
 	for name, text := range files {
 		m.put(name, text)
 	}
@@ -109,10 +116,10 @@ func initializeParams(dir string) json.RawMessage {
 
 func (m *module) start(dir string) *shadow.Instance {
 	m.Helper()
-	profile := barrier.For([]string{"gopls"}, nil)
+	profile := barrier.For(m.command, nil)
 	i, err := shadow.Start(within(m), shadow.Config{
-		Conn: launch(m, dir, need.Tool(m, "gopls")), Initialize: initializeParams(dir), Root: dir,
-		Profile: profile, Name: "gopls-1",
+		Conn:       launch(m, dir, append([]string{need.Tool(m, m.command[0])}, m.command[1:]...)...),
+		Initialize: initializeParams(dir), Root: dir, Profile: profile, Name: profile.Name + "-1",
 	})
 	if err != nil {
 		m.Fatal(err)
@@ -211,7 +218,7 @@ func (m *module) messages(dir string, reports map[string]shadow.Report) []string
 // fresh is what a new gopls says on a copy of the disk with the same documents.
 func (m *module) fresh() []string {
 	m.Helper()
-	n := &module{TB: m.TB, dir: m.TempDir(), disk: map[string]string{}, docs: m.docs}
+	n := &module{TB: m.TB, dir: m.TempDir(), command: m.command, disk: map[string]string{}, docs: m.docs}
 	for name, text := range m.disk {
 		n.put(name, text)
 	}

@@ -34,6 +34,13 @@ func (h host) Reconfigure(ctx context.Context, option barrier.Option) error {
 	return h.i.send(ctx, wire.NewNotification("workspace/didChangeConfiguration", map[string]any{"settings": nil}))
 }
 
+// Setting implements barrier.Host.
+func (h host) Setting(path ...string) (json.RawMessage, bool) {
+	h.i.mu.Lock()
+	defer h.i.mu.Unlock()
+	return barrier.Lookup(h.i.personal, path...)
+}
+
 // Documents implements barrier.Host.
 func (h host) Documents() []barrier.Document { return h.i.documents() }
 

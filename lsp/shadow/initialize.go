@@ -41,6 +41,7 @@ func (i *Instance) params() json.RawMessage {
 	p = barrier.Apply(p, i.cfg.Profile.Initialize)
 	if s := i.cfg.Profile.Settings; s.InitializationOptions {
 		options, _ := barrier.Lookup(p, "initializationOptions")
+		i.own(options)
 		p = barrier.Apply(p, []barrier.Edit{{Path: at("initializationOptions"), Value: s.Apply(options)}})
 	}
 	return p

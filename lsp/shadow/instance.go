@@ -134,6 +134,7 @@ type Instance struct {
 	registrations int                     // counts them
 	folders       []folder
 	settings      barrier.Settings            // the profile's, with what the barrier added
+	personal      json.RawMessage             // the section of settings as the person has it
 	docs          map[string]barrier.Document // by canonical URI
 	version       int32                       // the last one given to any document
 	modified      uint64                      // counts modifications of documents and files

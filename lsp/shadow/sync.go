@@ -56,6 +56,7 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 		return stats, err
 	}
 	i.branch.Store(&t.Branch)
+	i.touch(t.Files)
 	s := syncing{Instance: i, ctx: ctx, stats: &stats, caps: i.syncCapabilities()}
 	// News of a document that stays open comes behind its change, as from an
 	// editor that saves: gopls takes text that is on the disk for saved, and a
@@ -84,6 +85,24 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 		}
 	}
 	return stats, nil
+}
+
+// touch tells a barrier that wants to know of all files that changed.
+func (i *Instance) touch(files []FileEvent) {
+	b, wants := i.barrier.(barrier.Toucher)
+	if !wants || len(files) == 0 {
+		return
+	}
+	paths := make([]string, 0, len(files))
+	for _, f := range files {
+		if p, ok := docuri.Path(f.URI); ok {
+			paths = append(paths, p)
+		}
+	}
+	b.Touched(paths)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.modified++
 }
 
 // behind splits news of files: late is of documents that are open and stay so.
