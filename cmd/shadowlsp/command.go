@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	inside "shadowlsp/internal/command"
 	"shadowlsp/internal/launch"
 	"shadowlsp/internal/root"
 	"shadowlsp/internal/workspace"
@@ -77,7 +78,7 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
-	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand())
+	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand(), o.execCommand())
 	return c
 }
 
@@ -267,6 +268,9 @@ func (o *options) connectCommand() *cobra.Command {
 stdout, for one branch of the workspace. It starts the daemon where none runs;
 SERVER is needed only where no editor has ever attached and none is detected.`,
 		RunE: func(cmd *cobra.Command, server []string) error {
+			if socket := os.Getenv(inside.AgentVariable); socket != "" {
+				return connectInside(cmd.Context(), socket, branch)
+			}
 			p, err := o.here()
 			if err != nil {
 				return err

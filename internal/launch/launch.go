@@ -46,6 +46,8 @@ const (
 	// Server: one JSON document {"command", "dir", "env"} names the server for
 	// agents where no editor has; the daemon closes when it has taken it.
 	Server Kind = 'V'
+	// Exec: a command.Request follows; the daemon runs it and tells how it ends.
+	Exec Kind = 'X'
 	// Stop: the daemon ends in good order and closes.
 	Stop Kind = 'Q'
 )

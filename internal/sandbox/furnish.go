@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -51,7 +52,7 @@ func (in *initProcess) furnish() *Error {
 		}
 	}
 	var covered []string
-	for _, path := range k.Hide {
+	for _, path := range outermost(k.Hide) {
 		isDir, err := cover(path)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 			continue
@@ -75,6 +76,18 @@ func (in *initProcess) furnish() *Error {
 		return &Error{Op: "prepare", Kind: Namespace, Err: errors.New(strings.Join(in.lacks, "; "))}
 	}
 	return nil
+}
+
+// outermost leaves out what is below another of these paths.
+func outermost(paths []string) (out []string) {
+	paths = slices.Clone(paths)
+	slices.Sort(paths) // "/a" comes before "/a/b", if not right before it
+	for _, path := range paths {
+		if !slices.ContainsFunc(out, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // tree is a part of the file system that is to stay.

@@ -180,6 +180,9 @@ func (d *daemon) release(b *branch) {
 	for _, p := range pools {
 		wg.Go(func() { p.drop(b.name) })
 	}
+	if d.commands != nil {
+		d.commands.Drop(b.name)
+	}
 	wg.Wait()
 	if err := d.store.Drop(b.name); err != nil {
 		d.cfg.Log.Warn().Err(err).Str("branch", b.name).Msg("dropping a branch")

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"shadowlsp/fusefs"
+	"shadowlsp/internal/command"
 	"shadowlsp/internal/mode"
 	"shadowlsp/internal/root"
 	"shadowlsp/internal/sandbox"
@@ -40,6 +41,8 @@ type Config struct {
 	Env    []string
 	Layers Layers
 	Mode   mode.Mode // as asked for
+	// RunWrite are paths outside the folder that commands in branches may write.
+	RunWrite []string
 	// Linger is how long the daemon stays when nothing needs it any more.
 	Linger time.Duration
 	// Ready is told once: nil when the daemon listens, or why it does not.
@@ -58,6 +61,7 @@ type daemon struct {
 	layers    LayersStatus // but for what is used
 	memory    *memory      // nil where layers are on disk
 	way       way
+	commands  *command.Host // nil where the mode is none for commands
 	trace     *trace.Sink
 	serverLog *os.File
 	token     string
@@ -141,6 +145,9 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 		return nil, nil, err
 	}
 	d.way.Subscribe(d.baseChanged)
+	if err = d.openCommands(); err != nil {
+		return nil, nil, err
+	}
 	d.serverLog, err = os.OpenFile(filepath.Join(cfg.Place.State, "servers.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the servers' log: %w", err)
@@ -189,6 +196,9 @@ func (d *daemon) serve(l *listeners) error {
 	l.agents.Close()
 	for _, p := range pools {
 		p.close()
+	}
+	if d.commands != nil {
+		d.commands.Close()
 	}
 	wg.Wait()
 	d.closeStores()

@@ -119,15 +119,13 @@ func (d *daemon) agent(ctx context.Context, c net.Conn) {
 	if c.LocalAddr().Network() != "unix" {
 		cfg.Token = d.token
 	}
-	d.mu.Lock()
-	d.connections++
-	d.busyLocked()
-	d.mu.Unlock()
-	_ = agent.Serve(ctx, c, cfg, d) // it has logged why the connection ended
-	d.mu.Lock()
-	d.connections--
-	d.restLocked()
-	d.mu.Unlock()
+	d.serveAgent(ctx, c, cfg, d)
+}
+
+func (d *daemon) serveAgent(ctx context.Context, c net.Conn, cfg agent.Config, b agent.Backend) {
+	d.join()
+	defer d.leave()
+	_ = agent.Serve(ctx, c, cfg, b) // it has logged why the connection ended
 }
 
 // control serves one connection of the control socket: its first byte says what
@@ -148,6 +146,8 @@ func (d *daemon) control(c net.Conn) {
 		if err := d.status().WriteJSON(c); err != nil {
 			d.cfg.Log.Debug().Err(err).Msg("answering status")
 		}
+	case launch.Exec:
+		d.exec(c)
 	case launch.Server:
 		var l learnt
 		if err := json.NewDecoder(io.LimitReader(c, maxServerNamed)).Decode(&l); err != nil || len(l.Command) == 0 {

@@ -107,8 +107,7 @@ func Run(cfg Config, stdin, stdout, stderr *os.File) (exitCode int) {
 	cancel()
 	c.bye()
 	if status.Signaled() {
-		dieBy(status.Signal())
-		time.Sleep(time.Second) // it did not die: a signal that is no death here
+		DieBy(status.Signal())
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()

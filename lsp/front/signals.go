@@ -5,6 +5,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -93,6 +94,13 @@ func fromTerminal(sig syscall.Signal) bool {
 	defer syscall.Close(tty)
 	foreground, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
 	return err == nil && foreground == syscall.Getpgrp()
+}
+
+// DieBy is for whoever runs a program in its own place: see dieBy. It returns if
+// sig is no death here.
+func DieBy(sig syscall.Signal) {
+	dieBy(sig)
+	time.Sleep(time.Second) // the signal is on its way
 }
 
 // dieBy ends this process by sig, so that our parent sees what the server's
