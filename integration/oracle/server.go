@@ -37,8 +37,8 @@ type Server struct {
 	Pull bool
 	// Registers declares dynamic registration of pulled diagnostics.
 	Registers bool
-	// Quick servers are run by `go test`.
-	Quick bool
+	// Small is the project of `go test`, where that shall run it.
+	Small *Project
 }
 
 // Project says what the workspace is made of.

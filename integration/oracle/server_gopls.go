@@ -3,7 +3,7 @@ package main
 // goplsServer works in the part of golang.org/x/tools that is about syntax,
 // types and SSA.
 var goplsServer = Server{
-	Name: "gopls", Command: []string{"gopls"}, Quick: true,
+	Name: "gopls", Command: []string{"gopls"},
 	Env: []string{"GOPLSCACHE={cache}", "GOFLAGS=-mod=mod"},
 	Project: Project{
 		Source: "xtools",
@@ -13,6 +13,7 @@ var goplsServer = Server{
 		},
 		Drop: []string{"**/testdata/**"},
 	},
+	Small:   &Project{Source: "xmod", Drop: []string{"**/testdata/**"}},
 	Grammar: goGrammar,
 }
 

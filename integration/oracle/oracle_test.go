@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"shadowlsp/integration/need"
+)
+
+// small is the server as tests run it: on a small project, and with the caches
+// that it has anyhow.
+func (s Server) small() Server {
+	s.Project, s.Env = *s.Small, nil
+	return s
+}
+
+// few is the configuration of runs in `go test`.
+func few(t *testing.T) config {
+	t.Helper()
+	need.FUSE(t)
+	need.UserNS(t)
+	return config{shadowlsp: need.Shadowlsp(t), steps: 6, branches: 2, jobs: 1, dependents: 2, whole: 0.3, verbose: true}
+}
+
+// Few steps of what is quick; `make oracle` makes many of everything.
+func TestLintsAreThoseOfAFreshServer(t *testing.T) {
+	cfg := few(t)
+	for _, s := range servers {
+		if s.Small == nil {
+			continue
+		}
+		s = s.small()
+		t.Run(s.Name, func(t *testing.T) {
+			need.Tool(t, s.Command[0])
+			need.Source(t, s.Project.Source)
+			var out bytes.Buffer
+			v, err := play(t.Context(), cfg, s, 1, &out)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &out)
+			}
+			t.Logf("%s\n%s", v.summary(), &out)
+			if err := v.err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// An edit that shadowlsp is not told must make a difference: else equal lints
+// would prove nothing.
+func TestAWithheldEditIsNoticed(t *testing.T) {
+	cfg := few(t)
+	cfg.steps, cfg.branches, cfg.withhold = 2, 1, 2
+	need.Tool(t, "gopls")
+	s := goplsServer.small()
+	need.Source(t, s.Project.Source)
+	s.Grammar.Rules = []Rule{{"undefined name", `\b(nil|true|false)\b`, []string{`missing§`}}}
+	var out bytes.Buffer
+	v, err := play(t.Context(), cfg, s, 1, &out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if err := v.err(); err == nil || v.differ == v.explained {
+		t.Errorf("the oracle found nothing: %s\n%s", v.summary(), &out)
+	}
+}
+
+// The rules of every grammar fit its project, or they would never be tried.
+func TestEveryRuleFits(t *testing.T) {
+	for _, s := range servers {
+		t.Run(s.Name, func(t *testing.T) {
+			need.Source(t, s.Project.Source)
+			texts, err := s.Project.make(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			edited := 0
+			fits := map[string]int{}
+			for path, text := range texts {
+				if !matches(s.Grammar.Edit, path) {
+					continue
+				}
+				edited++
+				for _, rule := range s.Grammar.Rules {
+					if expression(rule.Find).MatchString(text) {
+						fits[rule.Name+rule.Find]++
+					}
+				}
+			}
+			t.Logf("%d files, %d of them edited", len(texts), edited)
+			for _, rule := range s.Grammar.Rules {
+				if fits[rule.Name+rule.Find] == 0 {
+					t.Errorf("%q (%s) fits nowhere", rule.Name, rule.Find)
+				}
+			}
+		})
+	}
+}
+
+func TestLintsInOneSpelling(t *testing.T) {
+	raw := func(texts ...string) (items []json.RawMessage) {
+		for _, one := range texts {
+			items = append(items, json.RawMessage(one))
+		}
+		return items
+	}
+	a := spell(raw(`{"message":"in /a/x","severity":1,"data":{"n":1}}`, `{"message":"b"}`), "/a")
+	b := spell(raw(`{"message":"b"}`, `{"severity":1,"message":"in /b/x"}`), "/b")
+	if !slices.Equal(a, b) {
+		t.Errorf("%q and %q", a, b)
+	}
+	for _, other := range []string{`{"message":"b","severity":1}`, `{"message":"b","tags":[]}`} {
+		missing, extra := a.compare(spell(raw(`{"message":"in /c/x","severity":1}`, other), "/c"))
+		if len(missing) != 1 || len(extra) != 1 {
+			t.Errorf("%s: missing %q, extra %q", other, missing, extra)
+		}
+	}
+}
