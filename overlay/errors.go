@@ -51,6 +51,9 @@ const (
 	Range
 	// NotSymlink: Readlink of something else.
 	NotSymlink
+	// Conflicting: the base has changed since the branch first covered it: show the
+	// conflicts, and ask whether to force it.
+	Conflicting
 	// TooManyLinks: the file has as many names as the file system allows.
 	TooManyLinks
 )
@@ -62,6 +65,7 @@ var kindNames = [...]string{
 	TooLong: "name too long", Unsupported: "not supported", CrossDevice: "crosses file systems",
 	Permission: "permission denied", Stale: "changed meanwhile", Closed: "closed", NoAttr: "no such attribute",
 	Range: "attribute too large", NotSymlink: "not a symbolic link", TooManyLinks: "too many links",
+	Conflicting: "the folder has changed since the branch first covered it",
 }
 
 func (k Kind) String() string {

@@ -29,7 +29,11 @@ func (s *Store) load() ([]Repair, error) {
 		}
 		repairs = append(repairs, r...)
 	}
-	return repairs, s.sweep(layers)
+	if err := s.sweep(layers); err != nil {
+		return repairs, err
+	}
+	r, err := s.finishLandings()
+	return append(repairs, r...), err
 }
 
 func (s *Store) loadBranch(file string, layers map[string]*layer) ([]Repair, error) {

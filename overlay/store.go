@@ -32,6 +32,7 @@ type Options struct {
 //	layers/ID/    see layer
 //	branches/     one record per kept branch
 //	intents/      steps that are being done right now
+//	applies/      changes of the base that are being made right now
 //	trash/        on its way out
 type Store struct {
 	basePath string
@@ -47,6 +48,8 @@ type Store struct {
 	marks       bool // user xattrs on files
 	xattrWhites bool // no character devices 0/0
 	renameWhite bool // RENAME_WHITEOUT
+	// plainRename: tests take the flags of rename(2) away from the base's file system.
+	plainRename bool
 
 	last    atomic.Int64
 	serials atomic.Uint64
@@ -56,6 +59,9 @@ type Store struct {
 	stepped func(name string)
 
 	seen seen
+
+	// applying is held by the one who changes the base.
+	applying sync.Mutex
 
 	mu sync.Mutex
 	// guarded by mu, beside refs, open, pins and writers of layers and files:
@@ -107,7 +113,7 @@ func (s *Store) open(o Options) ([]Repair, error) {
 	if err := s.lock(); err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{"layers", "branches", "intents", "trash"} {
+	for _, dir := range []string{"layers", "branches", "intents", "applies", "trash"} {
 		if err := unix.Mkdirat(s.state.fd, dir, 0o700); err != nil && err != unix.EEXIST {
 			return nil, err
 		}

@@ -61,10 +61,9 @@ func thenOf(st *unix.Stat_t) thenFile {
 	}
 }
 
-// is says that st is of the very file, unchanged.
-func (f thenFile) is(st *unix.Stat_t) bool {
-	now := thenOf(st)
-	return f.Mode == now.Mode && f.Size == now.Size && f.Ino == now.Ino && f.Mtime == now.Mtime && f.Ctime == now.Ctime
+// is says that a is of the very file, unchanged.
+func (f thenFile) is(a Attr) bool {
+	return f.Mode == a.Mode && f.Size == a.Size && f.Ino == a.Ino && f.Mtime == a.Mtime && f.Ctime == a.Ctime
 }
 
 func (l *layer) thenName() string { return l.dirName() + "/then" }
@@ -151,7 +150,7 @@ func (s *Store) asItIs(path string, limit int64) (f thenFile, content []byte, er
 		if err != nil {
 			return f, nil, nil // unreadable, or gone: the next look at it will say so
 		}
-		if s.base.stat(path, &after) == nil && f.is(&after) && int64(len(content)) <= limit {
+		if s.base.stat(path, &after) == nil && f.is(attrOf(&after)) && int64(len(content)) <= limit {
 			f.Kept = int64(len(content))
 			return f, content, nil
 		}

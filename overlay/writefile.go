@@ -201,25 +201,10 @@ func (b *Branch) fallBack(path string, n Node, data []byte, mode uint32) (bool, 
 	top := b.top()
 	was := n.file
 	t := b.store.fresh(n.Attr.Mtime, was.opened.Load(), baseNode.Attr.Mtime)
-	a := baseNode.Attr
-	a.Mtime = t
-	tmp := top.temp()
-	if err := top.writeTemp(tmp, nil, &a, true); err != nil {
-		top.discard(tmp)
+	dir, _ := split(path)
+	if err := b.markOver(path, top.find(dir), baseNode.Attr, t); err != nil {
 		return false, err
 	}
-	b.store.step("mark made")
-	dir, name := split(path)
-	parent := top.find(dir)
-	top.mu.Lock()
-	defer top.mu.Unlock()
-	if err := b.putOver(tmp, path, parent.dir.children[name]); err != nil {
-		top.discard(tmp)
-		return false, err
-	}
-	v := b.store.serial()
-	b.enterIndex(parent, &entry{name: name, kind: markEntry, mark: &markState{version: v, stamp: v, time: t}})
-	b.changed(path, OpReplace, Origin{})
 	return true, top.forget(h.low)
 }
 
