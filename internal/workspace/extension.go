@@ -40,6 +40,8 @@ func (s *session) Extension(ctx context.Context, method string, params json.RawM
 		return answer(params, method, func(p agent.SearchParams) agent.Pending[any] { return s.search(ctx, p) })
 	case agent.MethodDiff:
 		return answer(params, method, func(p agent.DiffParams) agent.Pending[any] { return s.diff(ctx, p) })
+	case agent.MethodRun:
+		return answer(params, method, func(p agent.RunParams) agent.Pending[any] { return s.run(ctx, p) })
 	case agent.MethodDrop:
 		return answer(params, method, func(agent.DropParams) agent.Pending[any] {
 			b := s.branch.drop()

@@ -36,6 +36,7 @@ var Extensions = []Extension{
 	{MethodWrite, WriteParams{}, WriteResult{}, "Makes edits in the branch."},
 	{MethodList, ListParams{}, ListResult{}, "Lists a directory as the branch shows it."},
 	{MethodSearch, SearchParams{}, SearchResult{}, "Searches the text of files as the branch shows them."},
+	{MethodRun, RunParams{}, RunResult{}, "Runs a command in the branch; shadowlsp/output carries what it writes."},
 	{MethodDiff, DiffParams{}, DiffResult{}, "Returns the branch's changes over its base as a patch for git apply."},
 	{MethodStatus, StatusParams{}, StatusResult{}, "Tells the state of the branch and its servers."},
 	{MethodDrop, DropParams{}, DropResult{}, "Deletes the branch when the last connection to it has ended."},

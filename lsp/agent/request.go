@@ -41,7 +41,7 @@ func (t *requests) begin(ctx context.Context, m wire.Message) (*request, *wire.E
 	if !ok {
 		return nil, wire.Errorf(wire.CodeInvalidRequest, "%s: the id %s is neither a string nor a number", m.Method, clip(m.ID))
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, idKeyType{}, m.ID))
 	r := &request{id: m.ID, key: key, method: m.Method, ctx: ctx, cancel: cancel, started: time.Now()}
 	t.mu.Lock()
 	_, twice := t.open[key]

@@ -32,7 +32,7 @@ func TestInitializeKeepsTheServersOwnBytes(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","id":1e0,"method":"initialize","params":{"rootUri":"file:///r","initializationOptions":{"shadowlsp":{"token":"s3cret","branch":"x"}, "z":1.50},"capabilities":{}}}`)
 	c.want(`{"jsonrpc":"2.0","id":1e0,"result":{"capabilities":{"hoverProvider":1e0,` +
 		`"textDocumentSync":{"openClose":true,"change":2,"save":{"includeText":false}},` +
-		`"experimental":{"a":[ ],"shadowlsp":{"branch":"x","root":"/r","rev":3,"methods":["shadowlsp/lint","shadowlsp/read","shadowlsp/write","shadowlsp/list","shadowlsp/search","shadowlsp/diff","shadowlsp/status","shadowlsp/drop"]}},` +
+		`"experimental":{"a":[ ],"shadowlsp":{"branch":"x","root":"/r","rev":3,"methods":["` + strings.Join(extensionMethods(), `","`) + `"]}},` +
 		`"diagnosticProvider":{"identifier":"shadowlsp","interFileDependencies":true,"workspaceDiagnostics":true},"positionEncoding":"utf-16"},` +
 		`"serverInfo":{"name":"shadowlsp","version":"1.2"},"q":"é<"}}`)
 	c.close()
