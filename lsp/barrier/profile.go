@@ -33,6 +33,9 @@ type Profile struct {
 	// CheckOnSave says that part of its diagnostics come only for saved
 	// documents.
 	CheckOnSave bool
+	// AllFiles says that every change of a file is told, whatever the server
+	// has registered.
+	AllFiles bool
 	// New makes the barrier of one instance.
 	New func(Host) Barrier
 }
@@ -56,6 +59,9 @@ type Flag struct {
 type Settings struct {
 	// Section is the section of workspace/configuration that they belong to.
 	Section string
+	// Everything says that the server asks for all settings at once, with the
+	// section "".
+	Everything bool
 	// InitializationOptions says that they go into those as well.
 	InitializationOptions bool
 	// Flat says that "a.b.name" and "name" are one option (gopls).
@@ -73,6 +79,11 @@ type Option struct {
 	Keep []json.RawMessage
 	// Inside is the member that is set where the person's value is an object.
 	Inside string
+}
+
+// Holds says whether the settings belong to a section.
+func (s Settings) Holds(section string) bool {
+	return section == s.Section && (section != "" || s.Everything)
 }
 
 // Apply puts the settings into a section's value.
@@ -178,7 +189,7 @@ func (p Profile) drops(arg, name string) (Flag, bool) {
 }
 
 // known are the servers with a file of their own.
-var known = []func() Profile{gopls, rustAnalyzer}
+var known = []func() Profile{gopls, rustAnalyzer, typescriptLanguageServer, vtsls}
 
 // For recognises a server by its command, or by the answer that it gave to an
 // initialize request (the person's own; may be nil), and returns the generic

@@ -120,7 +120,7 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 		if n < len(values) && values[n] != nil {
 			result[n] = values[n]
 		}
-		if settings.Section != "" && item.Section == settings.Section {
+		if settings.Holds(item.Section) {
 			i.own(result[n])
 			if settings.Nested && string(result[n]) == "null" {
 				// It would have been ignored, but ours replaces what the person
@@ -153,14 +153,18 @@ func (i *Instance) ownSettings() json.RawMessage {
 // asked for configuration send null there, and that stays.
 func (i *Instance) configured(params json.RawMessage) json.RawMessage {
 	s := i.currentSettings()
-	if s.Section == "" {
+	if !s.Holds(s.Section) {
 		return params
 	}
-	section, ok := barrier.Lookup(params, "settings", s.Section)
-	if !ok {
+	path := []string{"settings"}
+	if s.Section != "" {
+		path = append(path, s.Section)
+	}
+	section, ok := barrier.Lookup(params, path...)
+	if !ok || string(section) == "null" && s.Everything {
 		return params
 	}
-	return barrier.Apply(params, []barrier.Edit{{Path: []string{"settings", s.Section}, Value: s.Apply(section)}})
+	return barrier.Apply(params, []barrier.Edit{{Path: path, Value: s.Apply(section)}})
 }
 
 // currentSettings are those that must hold now.

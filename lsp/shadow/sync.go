@@ -189,7 +189,7 @@ func (s syncing) tellFiles(files []FileEvent) error {
 		p, ok := docuri.Path(f.URI)
 		// A deletion may be that of a directory, which no pattern for files names,
 		// and stands for all that was in it.
-		if ok && (f.Type == Deleted || s.watchesLocked(p, f.Type, folders)) {
+		if ok && (f.Type == Deleted || s.cfg.Profile.AllFiles || s.watchesLocked(p, f.Type, folders)) {
 			asked = append(asked, f)
 		}
 	}
