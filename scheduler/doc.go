@@ -18,7 +18,7 @@
 //	EndTurn       → Drained or InstanceDown
 //	WakeAt        → Tick (one timer; a later WakeAt replaces an earlier one)
 //
-// CancelRunning, Fail and Release are not answered. What comes late (about an
+// CancelRunning, Fail and Release are not answered. Settled may follow Switched. What comes late (about an
 // instance that is gone, a turn that is over, a request that has ended) is
 // ignored, so the shell needs no care about races with what it has sent.
 //

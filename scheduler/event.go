@@ -68,6 +68,14 @@ type (
 		Instance InstanceID
 		Turn     TurnID
 	}
+	// Settled says that the server has worked off what the switch of that turn
+	// told it. It may come while the turn lasts, and need not: then the switch
+	// counts for no more than what it took until Switched.
+	Settled struct {
+		At       time.Duration
+		Instance InstanceID
+		Turn     TurnID
+	}
 	// SwitchFailed says that the branch could not be shown, and that the
 	// instance shows the base now and is sound. Where the shell cannot vouch
 	// for that, it kills the instance and reports InstanceDown.
@@ -112,6 +120,7 @@ func (e Cancel) at() time.Duration       { return e.At }
 func (e InstanceUp) at() time.Duration   { return e.At }
 func (e InstanceDown) at() time.Duration { return e.At }
 func (e Switched) at() time.Duration     { return e.At }
+func (e Settled) at() time.Duration      { return e.At }
 func (e SwitchFailed) at() time.Duration { return e.At }
 func (e Finished) at() time.Duration     { return e.At }
 func (e Drained) at() time.Duration      { return e.At }

@@ -45,6 +45,8 @@ type instance struct {
 	// opening: the turn has begun and taken nothing yet. What waits then rides
 	// along, Background included: the switch is paid.
 	opening bool
+	// settling: the turn began with a switch, and Settled has not come.
+	settling bool
 	// dirty, while resting: a turn has ended and background work of it may
 	// live on, so it needs draining before another branch may be shown.
 	dirty bool

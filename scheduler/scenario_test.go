@@ -143,6 +143,8 @@ func (sc *script) run(words []string) error {
 		e = InstanceDown{sc.now, id, rest}
 	case "switched": // switched INSTANCE [turn=N]
 		e = Switched{sc.now, id, turn}
+	case "settled": // settled INSTANCE [turn=N]
+		e = Settled{sc.now, id, turn}
 	case "switchfailed": // switchfailed INSTANCE REASON
 		e = SwitchFailed{sc.now, id, turn, rest}
 	case "drained":

@@ -110,6 +110,11 @@ func (s *Scheduler) apply(e Event) {
 		if in := s.switching(e.Instance, e.Turn); in != nil {
 			s.switched(in)
 		}
+	case Settled:
+		if in := s.instance(e.Instance); in != nil && in.state == serving && in.turn == e.Turn && in.settling {
+			in.settling = false
+			s.switchCost += (s.now - in.since) / smoothing // the rest of the sample that Switched began
+		}
 	case SwitchFailed:
 		if in := s.switching(e.Instance, e.Turn); in != nil {
 			s.switchFailed(in, e.Reason)

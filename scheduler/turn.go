@@ -140,6 +140,7 @@ func (s *Scheduler) switched(in *instance) {
 	}
 	s.switchCost += (s.now - in.since - s.switchCost) / smoothing
 	in.enter(serving, s.now, s.now)
+	in.settling = true
 }
 
 // switchFailed: the failure is held against all that wait of the branch, so
@@ -223,7 +224,7 @@ func (s *Scheduler) run(in *instance, r *request) {
 // endHold takes the turn from its holder.
 func (s *Scheduler) endHold(in *instance) {
 	in.holder.turn = nil
-	in.holder, in.opening = nil, false
+	in.holder, in.opening, in.settling = nil, false, false
 }
 
 // settle puts a branch that has just lost its turn where it belongs now.

@@ -284,7 +284,9 @@ func (w *world) random(branches int) error {
 		}
 	case 10: // what comes late, or never was
 		id := InstanceID(w.dice(5))
-		if w.find(id) == nil {
+		if in := w.find(id); in != nil {
+			return w.step(Settled{w.now, id, in.turn})
+		} else {
 			return w.step([]Event{InstanceUp{w.now, id}, InstanceDown{w.now, id, "?"}, Switched{w.now, id, 1},
 				SwitchFailed{w.now, id, 1, "?"}, Drained{w.now, id, 1}, Finished{w.now, id, w.nextID}}[w.dice(6)])
 		}

@@ -181,6 +181,18 @@ func (c *crowd) shadowed(ctx context.Context, st *stage.Stage, instances int, mo
 	fmt.Fprintf(c.out, ", %.2f s to connect the others\n", time.Since(began).Seconds())
 	connected := memoryOf(status.PID)
 
+	spent := func(s workspace.Status) (cpu time.Duration) {
+		for _, server := range s.Servers {
+			for _, i := range server.Instances {
+				cpu += familyMemory(i.PID).cpu
+			}
+		}
+		return cpu
+	}
+	if status, err = c.status(ctx, st); err != nil {
+		return nil, err
+	}
+	used, own := spent(status), connected.cpu
 	found = make([][][2]string, c.agents)
 	var took tally
 	began = time.Now()
@@ -199,6 +211,9 @@ func (c *crowd) shadowed(ctx context.Context, st *stage.Stage, instances int, mo
 		return nil, err
 	}
 	c.rate("shadowlsp", all, &took)
+	edits := c.agents * c.rounds
+	fmt.Fprintf(c.out, "  processor time per edit: %d ms of the instances, %.1f ms of the daemon\n",
+		(spent(status)-used).Milliseconds()/int64(edits), float64((memoryOf(status.PID).cpu-own).Milliseconds())/float64(edits))
 	var peaks []string
 	for _, server := range status.Servers {
 		for _, i := range server.Instances {

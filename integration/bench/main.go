@@ -52,6 +52,7 @@ func main() {
 	defer stop()
 	s := setting{out: os.Stdout}
 	flag.StringVar(&s.shadowlsp, "shadowlsp", "bin/shadowlsp", "the program to measure")
+	flag.StringVar(&s.gopls, "gopls", "", "the gopls to use (default: the pinned one)")
 	flag.Parse()
 	if err := run(ctx, s, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -66,8 +67,10 @@ func run(ctx context.Context, s setting, args []string) (err error) {
 	if _, err := os.Stat(s.shadowlsp); err != nil {
 		return fmt.Errorf("%w: make build makes it", err)
 	}
-	if s.gopls, err = need.FindTool("gopls"); err != nil {
-		return err
+	if s.gopls == "" {
+		if s.gopls, err = need.FindTool("gopls"); err != nil {
+			return err
+		}
 	}
 	chosen := benchmarks
 	if len(args) > 0 {

@@ -5,10 +5,15 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// memory is what a process and those that it started have resident, in bytes.
-type memory struct{ now, peak int64 }
+// memory is what a process and those that it started have resident, in bytes,
+// and the processor time that those alive have used.
+type memory struct {
+	now, peak int64
+	cpu       time.Duration
+}
 
 func (m memory) String() string { return fmt.Sprintf("%d MB (peak %d MB)", m.now>>20, m.peak>>20) }
 
@@ -16,6 +21,15 @@ func (m memory) String() string { return fmt.Sprintf("%d MB (peak %d MB)", m.now
 // of the sum is at most what is said. The daemon's family is the daemon alone:
 // instances are counted for themselves.
 func memoryOf(pid int) (m memory) {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if _, after, ok := strings.Cut(string(stat), ") "); ok { // the program's name may hold spaces
+		if fields := strings.Fields(after); len(fields) > 12 {
+			const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
+			user, _ := strconv.Atoi(fields[11])
+			system, _ := strconv.Atoi(fields[12])
+			m.cpu = time.Duration(user+system) * tick
+		}
+	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return m // it has ended
@@ -44,7 +58,7 @@ func familyMemory(pid int) memory {
 		for child := range strings.FieldsSeq(string(children)) {
 			if id, err := strconv.Atoi(child); err == nil {
 				of := familyMemory(id)
-				m.now, m.peak = m.now+of.now, m.peak+of.peak
+				m.now, m.peak, m.cpu = m.now+of.now, m.peak+of.peak, m.cpu+of.cpu
 			}
 		}
 	}

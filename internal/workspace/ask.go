@@ -114,6 +114,7 @@ func (i *instance) diagnose(ctx context.Context, uris []string) (reports []repor
 		case err != nil:
 			return nil, state{}, err
 		}
+		i.p.settled(i)
 		if _, after := i.state(); after != tells {
 			continue // edited between our sync and the barrier: which state it is of is not known
 		}

@@ -316,6 +316,13 @@ func (p *pool) show(inst *instance, a scheduler.Switch) {
 	})
 }
 
+// settled tells that inst has worked off what the switch of its turn told it.
+func (p *pool) settled(inst *instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stepLocked(scheduler.Settled{At: p.now(), Instance: inst.id, Turn: inst.lastTurn})
+}
+
 // switchLimit bounds one switch; it is a little below the scheduler's own limit,
 // so that the reason names what hung.
 const switchLimit = 29 * time.Second
