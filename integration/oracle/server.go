@@ -54,7 +54,7 @@ type Project struct {
 }
 
 // servers are those that the oracle knows.
-var servers = []Server{goplsServer}
+var servers = []Server{goplsServer, pyrightServer, basedpyrightServer}
 
 // find returns the named servers, all for "".
 func find(names string) ([]Server, error) {

@@ -1,0 +1,250 @@
+package barrier
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"shadowlsp/lsp/docuri"
+)
+
+// pyrightLike is the profile of pyright and its kin, by name.
+func pyrightLike(name string) Profile {
+	return Profile{
+		Name:        name,
+		Commands:    []string{name + "-langserver"},
+		ServerNames: []string{name},
+		Languages:   []Language{{".py", "python"}, {".pyi", "python"}},
+		Initialize: []Edit{
+			// It is asked only by clients that declare this (server, initialize);
+			// to others it publishes, when it thinks that nobody types.
+			{Path: []string{"capabilities", "textDocument", "diagnostic", "dynamicRegistration"}, Value: Raw(true)},
+			{Path: []string{"initializationOptions", "disablePullDiagnostics"}, Value: Raw(false), Existing: true},
+		},
+		OpenOnly: true,
+		New:      func(h Host) Barrier { return &pyrightBarrier{host: h, server: name} },
+	}
+}
+
+func pyright() Profile      { return pyrightLike("pyright") }
+func basedpyright() Profile { return pyrightLike("basedpyright") }
+
+// pyrightBarrier pulls. Read in pyright 1.1.413 (packages/pyright-internal/src),
+// tried with 1.1.414 and basedpyright 1.40.1:
+//
+//   - A pull of an open document analyses it in the state that all earlier
+//     messages have made, and does so again if that state changed meanwhile
+//     (languageServerBase.ts, onDiagnostics). What an edit or a file event makes
+//     invalid is made so while the message is handled (analyzer/service.ts,
+//     invalidateAndForceReanalysis), so the order of messages is proof enough.
+//     A pull also waits until the configuration has been read
+//     (workspaceFactory.ts, isInitialized).
+//   - A pull of a document that is not open is answered at once and empty: it is
+//     not asked.
+//   - Files that it does not know and that its configuration leaves out do not
+//     concern it (_shouldHandleSourceFileWatchChanges), although importing them
+//     does: what was not found stays not found. So is what is below
+//     site-packages; watching libraries is for its command line only
+//     (_watchForLibraryChanges). Then, and when a configuration file has changed,
+//     it is told that its settings have, upon which it reads everything anew.
+//   - A file that a configuration extends may have any name; it is read 100 ms
+//     after the event (_scheduleReloadConfigFile), by a timer of a single thread.
+//     A request that comes later than that comes behind it.
+//   - Pulled diagnostics are all there are: it publishes nothing to who pulls.
+type pyrightBarrier struct {
+	host   Host
+	server string
+
+	watch watch // guards the fields below
+	// stale says that it must read its configuration and what it knows of files
+	// anew.
+	stale bool
+	// extended is when it will have read what its configuration may extend.
+	extended time.Time
+	// roots and excludes count what it has said about its configuration since it
+	// read it last: that it includes the whole folder, and leaves out what it
+	// does where nobody said.
+	roots, excludes int
+	// asked and watches say that it has registered to be asked, and to hear of
+	// files.
+	asked, watches bool
+	ready          bool // and that is in the host's books
+}
+
+// pyrightReload is how long after an event it reads a configuration file.
+const pyrightReload = 100 * time.Millisecond
+
+// Observe implements Barrier.
+func (p *pyrightBarrier) Observe(e Event) {
+	switch e.Msg.Method {
+	case "workspace/didChangeWatchedFiles":
+		var params struct {
+			Changes []struct {
+				URI  string
+				Type int
+			}
+		}
+		if !e.Sent || json.Unmarshal(e.Msg.Params, &params) != nil {
+			return
+		}
+		for _, c := range params.Changes {
+			file, ok := docuri.Path(c.URI)
+			if !ok {
+				continue
+			}
+			p.watch.update(func() { p.changedLocked(file, c.Type != 2) })
+		}
+	case "workspace/didChangeConfiguration", "workspace/didChangeWorkspaceFolders":
+		if e.Sent {
+			p.watch.update(func() { p.stale, p.roots, p.excludes = false, 0, 0 })
+		}
+	case "client/registerCapability":
+		p.watch.update(func() {
+			p.asked = p.asked || strings.Contains(string(e.Msg.Params), `"textDocument/diagnostic"`)
+			p.watches = p.watches || strings.Contains(string(e.Msg.Params), `"workspace/didChangeWatchedFiles"`)
+		})
+	case "window/logMessage":
+		raw, _ := Lookup(e.Msg.Params, "message")
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return
+		}
+		switch {
+		case strings.HasPrefix(text, "No include entries specified"):
+			p.watch.update(func() { p.roots++ })
+		case text == "Auto-excluding **/.*":
+			p.watch.update(func() { p.excludes++ })
+		}
+	}
+}
+
+// changedLocked takes the news of a file; structural is one that came or went.
+func (p *pyrightBarrier) changedLocked(file string, structural bool) {
+	if strings.Contains(file, "/.git/") {
+		return
+	}
+	base := path.Base(file)
+	switch ext := path.Ext(base); {
+	case base == "pyrightconfig.json", base == "pyproject.toml", base == "pyvenv.cfg", ext == ".pth",
+		strings.Contains(file, "/.basedpyright/"):
+		p.stale = true
+	case ext == ".json" || ext == ".toml":
+		p.extended = time.Now().Add(pyrightReload)
+	case base == "py.typed", structural && (ext == ".py" || ext == ".pyi" || ext == ".so" || ext == ".pyd" || ext == ""):
+		p.stale = p.stale || p.overlookedLocked(file)
+	}
+}
+
+// overlookedLocked says whether it may have taken no notice of a file that came
+// or went.
+func (p *pyrightBarrier) overlookedLocked(file string) bool {
+	folders := p.host.Folders()
+	if len(folders) != 1 || p.roots == 0 || p.excludes == 0 {
+		return true // it has a configuration that is not known here
+	}
+	top, _ := docuri.Path(folders[0])
+	rel, ok := strings.CutPrefix(file, top+"/")
+	if !ok {
+		return true
+	}
+	for name := range strings.SplitSeq(rel, "/") {
+		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "__editable__") || pyrightLeavesOut[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// pyrightLeavesOut are folders that it does not look for sources in: those that
+// it names, and those of virtual environments, whatever their name is.
+var pyrightLeavesOut = map[string]bool{
+	"node_modules": true, "__pycache__": true, "site-packages": true, "dist-packages": true,
+}
+
+// Ready implements Barrier: it has registered to hear of files and to be asked,
+// and the host, which books what it registers behind Observe, has done so.
+func (p *pyrightBarrier) Ready(ctx context.Context) error {
+	var ready bool
+	if err := p.watch.await(ctx, p.host.Done(), func() (bool, error) {
+		ready = p.ready
+		return p.asked && p.watches, nil
+	}); err != nil || ready {
+		return wrap(p.server, "ready", err)
+	}
+	if err := roundTrip(ctx, p.host); err != nil {
+		return wrap(p.server, "ready", err)
+	}
+	p.watch.update(func() { p.ready = true })
+	return nil
+}
+
+// Idle implements Barrier: to a client that pulls it does nothing by itself.
+func (p *pyrightBarrier) Idle(context.Context) error { return nil }
+
+// Final implements Barrier.
+func (p *pyrightBarrier) Final(ctx context.Context, uris []string) (Result, error) {
+	r := Result{Barrier: rungPull, Items: map[string]Item{}}
+	err := p.renew(ctx)
+	if err == nil {
+		err = p.pullAll(ctx, uris, r.Items)
+	}
+	return r, wrap(p.server, "final", err)
+}
+
+// renew has it take notice of what it does not notice by itself.
+func (p *pyrightBarrier) renew(ctx context.Context) error {
+	var stale bool
+	var rest time.Duration
+	p.watch.view(func() { stale, rest = p.stale, time.Until(p.extended) })
+	if rest > 0 {
+		// The timer runs from when it handles the event, which it has when it
+		// answers this.
+		if err := roundTrip(ctx, p.host); err != nil {
+			return err
+		}
+		timer := time.NewTimer(pyrightReload)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if !stale {
+		return nil
+	}
+	return p.host.Notify(ctx, "workspace/didChangeConfiguration", map[string]any{"settings": nil})
+}
+
+func (p *pyrightBarrier) pullAll(ctx context.Context, uris []string, items map[string]Item) error {
+	open := map[string]string{}
+	for _, d := range p.host.Documents() {
+		open[docuri.Canonical(d.URI)] = d.URI
+	}
+	if len(uris) == 0 {
+		for uri := range open {
+			uris = append(uris, uri)
+		}
+	}
+	var identifier json.RawMessage
+	if registered := p.host.Registrations("textDocument/diagnostic"); len(registered) > 0 {
+		identifier, _ = Lookup(registered[0], "identifier")
+	}
+	var missing error
+	for _, uri := range uris {
+		sent, ok := open[uri]
+		if !ok {
+			missing = kinded(Unsupported, fmt.Errorf("%s is not open", uri))
+			continue
+		}
+		found, err := pull(ctx, p.host, sent, identifier)
+		if err != nil {
+			return err
+		}
+		items[uri] = Item{Diagnostics: found}
+	}
+	return missing
+}
