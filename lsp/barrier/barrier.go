@@ -35,7 +35,13 @@ type Barrier interface {
 // without asking to hear of them: it is told of all that changed on the server's
 // disk, before the documents that come with the change.
 type Toucher interface {
-	Touched(files []string) // absolute paths
+	Touched(files []File)
+}
+
+// File is one that changed on the server's disk.
+type File struct {
+	Path    string // absolute
+	Created bool   // it was not there before
 }
 
 // Result is what Final has proven.
@@ -62,6 +68,9 @@ type Host interface {
 	Call(ctx context.Context, method string, params any) (json.RawMessage, error)
 	// Notify sends a notification of our own.
 	Notify(ctx context.Context, method string, params any) error
+	// Resend sends a document's present text once more, as another version, with
+	// edits of the didChange's params. It does not count as a modification.
+	Resend(ctx context.Context, uri string, edits []Edit) error
 	// Reconfigure adds an option to the profile's settings (or replaces the one
 	// of that name) and tells the server that its configuration has changed.
 	Reconfigure(ctx context.Context, option Option) error

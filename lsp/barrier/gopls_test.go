@@ -94,6 +94,9 @@ func (s *script) Reconfigure(ctx context.Context, _ Option) error {
 // Documents implements Host.
 func (s *script) Documents() []Document { return s.docs }
 
+// Resend implements Host.
+func (s *script) Resend(context.Context, string, []Edit) error { return nil }
+
 // Setting implements Host.
 func (s *script) Setting(...string) (json.RawMessage, bool) { return nil, false }
 

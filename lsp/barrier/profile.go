@@ -189,7 +189,7 @@ func (p Profile) drops(arg, name string) (Flag, bool) {
 }
 
 // known are the servers with a file of their own.
-var known = []func() Profile{gopls, rustAnalyzer, pyright, basedpyright, typescriptLanguageServer, vtsls}
+var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, typescriptLanguageServer, vtsls}
 
 // For recognises a server by its command, or by the answer that it gave to an
 // initialize request (the person's own; may be nil), and returns the generic

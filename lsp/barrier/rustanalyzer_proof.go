@@ -187,11 +187,11 @@ func (r *rustBarrier) touched(file string) {
 }
 
 // Touched implements Toucher: cargo reads any file.
-func (r *rustBarrier) Touched(files []string) {
+func (r *rustBarrier) Touched(files []File) {
 	r.watch.update(func() {
 		r.modified++
 		for _, f := range files {
-			r.touched(f)
+			r.touched(f.Path)
 		}
 	})
 }

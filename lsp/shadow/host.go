@@ -7,6 +7,7 @@ import (
 
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/text"
 	"shadowlsp/lsp/wire"
 )
 
@@ -23,6 +24,28 @@ func (h host) Call(ctx context.Context, method string, params any) (json.RawMess
 // Notify implements barrier.Host.
 func (h host) Notify(ctx context.Context, method string, params any) error {
 	return h.i.send(ctx, wire.NewNotification(method, params))
+}
+
+// Resend implements barrier.Host.
+func (h host) Resend(ctx context.Context, uri string, edits []barrier.Edit) error {
+	h.i.turn.Lock()
+	defer h.i.turn.Unlock()
+	d, open := h.i.document(uri)
+	if !open {
+		return nil // closed meanwhile
+	}
+	d.Version = h.i.nextVersion()
+	params := barrier.Raw(map[string]any{
+		"textDocument":   identifier{URI: d.URI, Version: d.Version},
+		"contentChanges": []text.Change{{Text: d.Text}},
+	})
+	if err := h.i.send(ctx, wire.NewNotification("textDocument/didChange", barrier.Apply(params, edits))); err != nil {
+		return err
+	}
+	h.i.mu.Lock()
+	defer h.i.mu.Unlock()
+	h.i.docs[docuri.Canonical(d.URI)] = d
+	return nil
 }
 
 // Reconfigure implements barrier.Host. The server asks for its configuration

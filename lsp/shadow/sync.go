@@ -93,13 +93,13 @@ func (i *Instance) touch(files []FileEvent) {
 	if !wants || len(files) == 0 {
 		return
 	}
-	paths := make([]string, 0, len(files))
+	touched := make([]barrier.File, 0, len(files))
 	for _, f := range files {
 		if p, ok := docuri.Path(f.URI); ok {
-			paths = append(paths, p)
+			touched = append(touched, barrier.File{Path: p, Created: f.Type == Created})
 		}
 	}
-	b.Touched(paths)
+	b.Touched(touched)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.modified++
