@@ -78,7 +78,7 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
-	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand(), o.execCommand())
+	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand(), o.serversCommand(), o.execCommand())
 	return c
 }
 
@@ -99,6 +99,9 @@ func place(dir string) (root.Place, error) {
 
 // here is the workspace that the user named, else the current folder.
 func (o *options) here() (root.Place, error) {
+	if branch := os.Getenv(inside.BranchVariable); branch != "" && os.Getenv(inside.AgentVariable) != "" {
+		return root.Place{}, fmt.Errorf("this runs in the branch %s, where only connect and exec reach the daemon", branch)
+	}
 	if o.workspace != "" {
 		return place(o.workspace)
 	}
@@ -250,6 +253,7 @@ func (o *options) serve(p root.Place, server []string, detached bool) (err error
 		Priority:    workspace.Priority(o.priority),
 		TraceFile:   o.traceDump,
 		Server:      server,
+		Person:      personConfig(),
 		Env:         os.Environ(),
 		Layers:      workspace.Layers{Memory: o.store == memoryStore, Max: int64(o.layerMax)},
 		Mode:        o.mode.wanted(),

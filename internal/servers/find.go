@@ -107,11 +107,11 @@ func prefer(found []Found) {
 	}
 }
 
-// Installed returns the command of a server with its program's path, nil where it
+// installed returns the command of a server with its program's path, nil where it
 // is not on the search path.
 func (s Server) installed(ctx context.Context, search string) []string {
 	for _, command := range s.commands() {
-		for _, program := range onPath(command[0], search) {
+		for _, program := range OnPath(command[0], search) {
 			if s.checks(ctx, program) {
 				return append([]string{program}, command[1:]...)
 			}
@@ -137,8 +137,8 @@ func (s Server) checks(ctx context.Context, program string) bool {
 	return err == nil && says
 }
 
-// onPath lists the executables of a name, in the order of the search path.
-func onPath(name, search string) (found []string) {
+// OnPath lists the executables of a name, in the order of the search path.
+func OnPath(name, search string) (found []string) {
 	if strings.Contains(name, "/") {
 		if _, err := exec.LookPath(name); err == nil && filepath.IsAbs(name) {
 			return []string{name}
@@ -241,4 +241,14 @@ func (s seen) projects(roots []string) []string {
 		upper[n] = filepath.Join(s.root, d)
 	}
 	return upper
+}
+
+// Skipped says whether a path lies in a folder of what tools have made or fetched.
+func Skipped(file string) bool {
+	for name := range strings.SplitSeq(path.Dir(file), "/") {
+		if skipped[name] || name == ".git" {
+			return true
+		}
+	}
+	return false
 }

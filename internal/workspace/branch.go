@@ -2,8 +2,10 @@ package workspace
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -46,6 +48,10 @@ type branch struct {
 	// dirty are the paths that were written since an instance that shows this
 	// branch was last told, by instance.
 	dirty map[*instance]news
+	// lent are files that are open in servers to be linted only, by path, with the
+	// lending that named them last; lends counts those that added any.
+	lent  map[string]uint64
+	lends uint64
 	// texts caches what was read of overridden files, by path.
 	texts map[string]cachedText
 }
@@ -62,6 +68,7 @@ type document struct {
 // state is what a server was told of a branch's documents.
 type state struct {
 	rev       uint64
+	lends     uint64
 	documents []shadow.Document
 	overrides []overlay.Override
 	// versions are the documents' versions as each session numbers them, by
@@ -82,6 +89,7 @@ func newBranch(over *overlay.Branch, keep bool) *branch {
 		keep:      keep,
 		documents: map[string]*document{},
 		dirty:     map[*instance]news{},
+		lent:      map[string]uint64{},
 		texts:     map[string]cachedText{},
 	}
 }
@@ -195,16 +203,60 @@ func (b *branch) text(path string) (string, error) {
 	return string(data), err
 }
 
-// state returns the documents that a server must have open for a turn on this
-// branch: what agents hold open, and every overridden text file that it handles.
-// Sorted by URI. The revision is at least that of the text.
-func (b *branch) state(root string, language func(path string) (string, bool)) (state, error) {
+// languageOf is what agents that hold a file open call its language, or "".
+func (b *branch) languageOf(path string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d := b.documents[path]; d != nil {
+		return d.language
+	}
+	return ""
+}
+
+// maxLent bounds how many files stay open in servers for lints of them.
+const maxLent = 200
+
+// lend has files be open in the servers that diagnose open documents only, from
+// the next sync on, until many others have been lent.
+func (b *branch) lend(paths []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range paths[:min(len(paths), maxLent)] {
+		if _, there := b.lent[p]; !there {
+			b.lends++
+		}
+		b.lent[p] = b.lends
+	}
+	for len(b.lent) > maxLent {
+		oldest := ""
+		for p, at := range b.lent {
+			if oldest == "" || at < b.lent[oldest] {
+				oldest = p
+			}
+		}
+		delete(b.lent, oldest)
+	}
+}
+
+// current says whether st is what a server is to be told now.
+func (b *branch) current(st state) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rev == st.rev && b.lends == st.lends
+}
+
+// state returns the documents that the server of p must have open for a turn on
+// this branch: what agents hold open, and every overridden text file, of those that
+// it takes, and what it was lent. Sorted by URI. The revision is at least that of
+// the text.
+func (b *branch) state(p *pool) (state, error) {
+	root := p.d.root
 	overrides, err := b.over.Overrides()
 	if err != nil {
 		return state{}, err
 	}
 	b.mu.Lock()
-	st := state{rev: b.rev, versions: map[*session]map[string]int32{}}
+	st := state{rev: b.rev, lends: b.lends, versions: map[*session]map[string]int32{}}
 	docs := make([]shadow.Document, 0, len(b.documents)+len(overrides))
 	open := make(map[string]bool, len(b.documents))
 	for path, d := range b.documents {
@@ -214,31 +266,45 @@ func (b *branch) state(root string, language func(path string) (string, bool)) (
 			}
 			st.versions[s][docuri.Canonical(d.uri)] = version
 		}
-		id, ok := language(path)
-		if !ok && d.language == "" {
+		open[path] = true
+		id, ok := p.language(path, d.language, func() string { return d.text })
+		if !ok {
 			continue
 		}
-		if d.language != "" {
-			id = d.language
-		}
-		open[path] = true
 		docs = append(docs, shadow.Document{URI: d.uri, LanguageID: id, Text: d.text})
+	}
+	var lent []string
+	if p.profile.OpenOnly {
+		lent = slices.Collect(maps.Keys(b.lent))
 	}
 	b.mu.Unlock()
 	for _, o := range overrides {
 		if o.Kind != overlay.Regular || open[o.Path] || len(docs) >= maxTurnDocuments {
 			continue
 		}
-		id, ok := language(o.Path)
+		id, ok := p.language(o.Path, "", func() string {
+			text, _, _ := b.overrideText(o) // what cannot be read is found below
+			return text
+		})
 		if !ok {
 			continue
 		}
+		open[o.Path] = true
 		text, ok, err := b.overrideText(o)
 		if err != nil {
 			return state{}, err
 		}
 		if ok {
 			docs = append(docs, shadow.Document{URI: docuri.FromPath(filepath.Join(root, o.Path)), LanguageID: id, Text: text})
+		}
+	}
+	for _, path := range lent {
+		data, err := b.over.ReadFile(path)
+		if err != nil || open[path] || len(data) > maxTurnDocument || !utf8.Valid(data) {
+			continue // gone, or nothing that is diagnosed
+		}
+		if id, ok := p.language(path, "", func() string { return string(data) }); ok {
+			docs = append(docs, shadow.Document{URI: docuri.FromPath(filepath.Join(root, path)), LanguageID: id, Text: string(data)})
 		}
 	}
 	sort.Slice(docs, func(i, j int) bool { return docs[i].URI < docs[j].URI })
@@ -304,4 +370,18 @@ func relativeURI(root, uri string) (string, error) {
 		return "", wire.Errorf(wire.CodeInvalidParams, "%q is not the URI of a local file", uri)
 	}
 	return relative(root, path)
+}
+
+// holds says whether an agent holds a file open.
+func (b *branch) holds(path string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.documents[path] != nil
+}
+
+// held are the files that agents hold open.
+func (b *branch) held() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.documents))
 }

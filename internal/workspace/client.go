@@ -3,8 +3,11 @@ package workspace
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"shadowlsp/lsp/agent"
+	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/lsp/wire"
 )
@@ -14,6 +17,80 @@ func (i *instance) configure(settings json.RawMessage) {
 	if err := i.server.Notify(i.p.ctx, "workspace/didChangeConfiguration", settings); err != nil {
 		i.log.Warn().Err(err).Msg("passing on new settings")
 	}
+}
+
+// moveFolders passes on that the person has added or removed workspace folders.
+func (i *instance) moveFolders(change json.RawMessage) {
+	if err := i.server.Notify(i.p.ctx, "workspace/didChangeWorkspaceFolders", change); err != nil {
+		i.log.Warn().Err(err).Msg("passing on new workspace folders")
+	}
+}
+
+// foldersMoved returns the params of a didChangeWorkspaceFolders from one list of
+// folders to another, nil where they are the same.
+func foldersMoved(from, to json.RawMessage) json.RawMessage {
+	list := func(initialize json.RawMessage) (folders []json.RawMessage) {
+		raw, _ := barrier.Lookup(initialize, "workspaceFolders")
+		_ = json.Unmarshal(raw, &folders) // null: none
+		return folders
+	}
+	lacks := func(folders []json.RawMessage, f json.RawMessage) bool {
+		return !slices.ContainsFunc(folders, func(other json.RawMessage) bool { return string(other) == string(f) })
+	}
+	old, now := list(from), list(to)
+	added, removed := []json.RawMessage{}, []json.RawMessage{}
+	for _, f := range now {
+		if lacks(old, f) {
+			added = append(added, f)
+		}
+	}
+	for _, f := range old {
+		if lacks(now, f) {
+			removed = append(removed, f)
+		}
+	}
+	if len(added)+len(removed) == 0 {
+		return nil
+	}
+	return barrier.Raw(map[string]any{"event": map[string]any{"added": added, "removed": removed}})
+}
+
+// settings are what a server that starts is told: what the editor told it last,
+// else what the configuration says; nil for nothing.
+func (l learnt) settings() json.RawMessage {
+	told, _ := barrier.Lookup(l.Settings, "settings")
+	switch {
+	case len(told) > 0 && string(told) != "null" && string(told) != "{}":
+		return l.Settings
+	case l.Defaults != nil:
+		return barrier.Raw(map[string]json.RawMessage{"settings": l.Defaults})
+	}
+	return nil
+}
+
+// setting is a section of the settings that were told, "a.b" being b of a; null
+// where nothing is known of it.
+func (l learnt) setting(section string) json.RawMessage {
+	var at []string
+	if section != "" {
+		at = strings.Split(section, ".")
+	}
+	told, _ := barrier.Lookup(l.Settings, "settings")
+	for _, settings := range []json.RawMessage{told, l.Defaults} {
+		if value, ok := barrier.Lookup(settings, at...); ok && len(value) > 0 {
+			return value
+		}
+	}
+	return json.RawMessage("null")
+}
+
+// registered notes what the server has registered: agents are offered it.
+func (i *instance) registered() {
+	if !i.up.Load() {
+		return // start looks once more
+	}
+	result, now := i.server.InitializeResult(), i.server.Registered()
+	i.p.d.offers(i.p.key, func(o *offered) { o.Result, o.Registered = result, now })
 }
 
 // client answers the server in the place of an editor.
@@ -45,6 +122,9 @@ func (c client) ApplyEdit(ctx context.Context, params json.RawMessage) (json.Raw
 // Notification implements shadow.Client.
 func (c client) Notification(method string, params json.RawMessage) {
 	switch method {
+	case "client/registerCapability", "client/unregisterCapability":
+		c.i.registered()
+		return
 	case "window/showMessage", "window/logMessage":
 		if s := c.i.asker(); s != nil {
 			s.peer.Notify("window/logMessage", params)

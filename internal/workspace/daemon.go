@@ -12,9 +12,11 @@ import (
 
 	"shadowlsp/fusefs"
 	"shadowlsp/internal/command"
+	"shadowlsp/internal/config"
 	"shadowlsp/internal/mode"
 	"shadowlsp/internal/root"
 	"shadowlsp/internal/sandbox"
+	"shadowlsp/internal/servers"
 	"shadowlsp/lsp/trace"
 	"shadowlsp/overlay"
 )
@@ -38,6 +40,8 @@ type Config struct {
 	TraceFile string
 	// Server is the command where no editor has named one; may be empty.
 	Server []string
+	// Person is the person's configuration file; "" is none.
+	Person string
 	Env    []string
 	Layers Layers
 	Mode   mode.Mode // as asked for
@@ -67,6 +71,10 @@ type daemon struct {
 	token     string
 	addresses Addresses
 	began     time.Time
+	table     servers.Table
+	config    config.File
+	mentions  mentions
+	looking   sync.Mutex // held while the folder's files are looked at for servers
 
 	mu        sync.Mutex // guards the fields below
 	branches  map[string]*branch
@@ -75,7 +83,10 @@ type daemon struct {
 	instances map[*instance]bool
 	pools     map[string]*pool
 	servers   knowledge
-	named     *learnt // the server that was named for agents, if any
+	named     *learnt         // the server that was named for agents, if any
+	line      []candidate     // the servers in order; nil: to be made
+	found     []servers.Found // by the folder's files, when looked
+	looked    time.Time
 	// connections counts those of the agent port, from before they have a session:
 	// who is being attached needs the daemon too.
 	connections int
@@ -126,6 +137,12 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if err = cfg.Priority.validate(); err != nil {
 		return nil, nil, err
 	}
+	if d.config, err = config.Load(cfg.Person, cfg.Place.Root); err != nil {
+		return nil, nil, err
+	}
+	if d.table, err = servers.New(d.config); err != nil {
+		return nil, nil, err
+	}
 	if err = cfg.Place.Make(); err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +169,7 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the servers' log: %w", err)
 	}
-	if err = d.servers.load(filepath.Join(cfg.Place.State, serversFile)); err != nil {
+	if err = d.servers.load(cfg.Place.State); err != nil {
 		cfg.Log.Warn().Err(err).Msg("what was known of the servers is lost; it is learnt anew from the editor")
 	}
 	if err = d.openBranches(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/front"
 	"shadowlsp/lsp/text"
@@ -36,7 +37,8 @@ type editor struct {
 	initID      json.RawMessage
 	questions   map[string][]configItem // workspace/configuration in flight, by raw id
 	documents   map[string]editorDocument
-	documentsOK bool // false: some open document may be unknown
+	documentsOK bool     // false: some open document may be unknown
+	languages   []string // ids of all documents that were open some time, sorted
 	onChange    func()
 }
 
@@ -129,10 +131,46 @@ func (e *editor) observeLocked(toServer bool, m wire.Message) bool {
 		// then the old answers are better than none.
 		e.settings = bytes.Clone(m.Params)
 		return true
+	case toServer && m.Method == "workspace/didChangeWorkspaceFolders":
+		e.initialize = withFolders(e.initialize, m.Params)
+		return true
 	case toServer && m.Kind == wire.Notification:
+		known := len(e.languages)
 		e.documentLocked(m)
+		return len(e.languages) > known
 	}
 	return false
+}
+
+// withFolders returns initialize params as an editor would send them after a
+// didChangeWorkspaceFolders.
+func withFolders(initialize, change json.RawMessage) json.RawMessage {
+	var p struct {
+		Event struct{ Added, Removed []json.RawMessage }
+	}
+	var folders []json.RawMessage
+	raw, _ := barrier.Lookup(initialize, "workspaceFolders")
+	_ = json.Unmarshal(raw, &folders) // null: there were none
+	if initialize == nil || json.Unmarshal(change, &p) != nil {
+		return initialize
+	}
+	uri := func(folder json.RawMessage) string {
+		var f struct{ URI string }
+		_ = json.Unmarshal(folder, &f) // what is none is compared as ""
+		return docuri.Canonical(f.URI)
+	}
+	folders = slices.DeleteFunc(folders, func(f json.RawMessage) bool {
+		return slices.ContainsFunc(slices.Concat(p.Event.Removed, p.Event.Added), func(r json.RawMessage) bool { return uri(r) == uri(f) })
+	})
+	folders = append(folders, p.Event.Added...)
+	return barrier.Apply(initialize, []barrier.Edit{{Path: []string{"workspaceFolders"}, Value: barrier.Raw(folders)}})
+}
+
+// result is what the real server answered to initialize, nil until it did.
+func (e *editor) result() json.RawMessage {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.initResult
 }
 
 // documentLocked follows the editor's open documents.
@@ -156,6 +194,9 @@ func (e *editor) documentLocked(m wire.Message) {
 	switch m.Method {
 	case "textDocument/didOpen":
 		d := p.TextDocument
+		if at, known := slices.BinarySearch(e.languages, d.LanguageID); !known && d.LanguageID != "" {
+			e.languages = slices.Insert(e.languages, at, d.LanguageID)
+		}
 		e.documents[uri] = editorDocument{d.LanguageID, d.Text, len(d.Text) <= maxEditorDocument}
 	case "textDocument/didClose":
 		delete(e.documents, uri)
@@ -215,6 +256,10 @@ type learnt struct {
 	Initialize json.RawMessage `json:"initialize,omitempty"`
 	Settings   json.RawMessage `json:"settings,omitempty"`
 	Answers    []learntAnswer  `json:"answers,omitempty"`
+	// Languages are the ids of documents that the editor has opened in it.
+	Languages []string `json:"languages,omitempty"`
+	// Defaults are settings of the configuration, for what no editor has said.
+	Defaults json.RawMessage `json:"-"`
 }
 
 type learntAnswer struct {
@@ -231,6 +276,7 @@ func (e *editor) learnt() (l learnt, ok bool) {
 	for item, v := range e.answers {
 		l.Answers = append(l.Answers, learntAnswer{item, v})
 	}
+	l.Languages = slices.Clone(e.languages)
 	slices.SortFunc(l.Answers, func(a, b learntAnswer) int {
 		return cmp.Or(strings.Compare(a.Item.Section, b.Item.Section), strings.Compare(a.Item.ScopeURI, b.Item.ScopeURI))
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -53,6 +54,7 @@ type instance struct {
 	scratch *branch
 	ended   chan struct{} // closed when nothing of it is left
 
+	up       atomic.Bool // server is set
 	stopOnce sync.Once
 	started  time.Time
 	lastTurn scheduler.TurnID // guarded by pool.mu
@@ -134,6 +136,11 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 		p.d.removeInstance(inst)
 		return nil, err
 	}
+	if settings := l.settings(); settings != nil {
+		inst.configure(settings)
+	}
+	inst.up.Store(true)
+	inst.registered()
 	p.wg.Add(1)
 	go inst.reap(unsubscribe)
 	return inst, nil

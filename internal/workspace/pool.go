@@ -389,9 +389,16 @@ func (p *pool) learn(l learnt) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.learnt
+	l.Defaults = old.Defaults
 	p.learnt = l
+	moved := foldersMoved(old.Initialize, l.Initialize)
+	if moved != nil {
+		for _, inst := range p.instances {
+			p.goLocked(func() { inst.moveFolders(moved) })
+		}
+	}
 	if sameJSON(learnt{Settings: old.Settings, Answers: old.Answers}, learnt{Settings: l.Settings, Answers: l.Answers}) {
-		return false
+		return moved != nil && len(p.instances) > 0
 	}
 	settings := l.Settings
 	if settings == nil {
@@ -417,7 +424,7 @@ func (p *pool) configuration(item configItem) json.RawMessage {
 		}
 	}
 	if bySection == nil {
-		return json.RawMessage("null")
+		return p.learnt.setting(item.Section)
 	}
 	return bySection
 }

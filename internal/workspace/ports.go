@@ -155,7 +155,7 @@ func (d *daemon) control(c net.Conn) {
 			return
 		}
 		d.mu.Lock()
-		d.named = &l
+		d.named, d.line = &l, nil
 		d.mu.Unlock()
 	case launch.Stop:
 		d.cfg.Log.Info().Msg("told to stop")
@@ -183,12 +183,13 @@ func (d *daemon) front(c net.Conn) {
 	var e *editor
 	e = newEditor(func() { d.learnFrom(e) })
 	d.mu.Lock()
-	d.editors[e] = true
+	d.editors[e], d.line = true, nil
 	d.busyLocked()
 	d.mu.Unlock()
 	err := front.Receive(c, e)
 	d.mu.Lock()
 	delete(d.editors, e)
+	d.line = nil
 	d.restLocked()
 	d.mu.Unlock()
 	d.cfg.Log.Info().Err(err).Msg("front has left")

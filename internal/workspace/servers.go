@@ -1,18 +1,19 @@
 package workspace
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
-	"shadowlsp/internal/root"
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/union"
 	"shadowlsp/lsp/wire"
 	"shadowlsp/scheduler"
 )
@@ -20,31 +21,42 @@ import (
 // knowledge is what has been learnt of servers, newest first, kept in a file so
 // that agents can work while no editor is attached.
 type knowledge struct {
+	dir string // the state directory
+
 	mu      sync.Mutex // guards the fields below
-	file    string
 	servers []learnt
+	results map[string]offered // by serverKey
 	// agent are the first agent's initialize params, for a server that no editor
 	// has ever started.
 	agent json.RawMessage
 }
 
-// load reads the file; a missing one is an empty one.
-func (k *knowledge) load(file string) error {
+// load reads the files; missing ones are empty ones.
+func (k *knowledge) load(dir string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.file = file
-	data, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &k.servers)
-	}
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", file, err)
+	k.dir = dir
+	for name, into := range map[string]any{serversFile: &k.servers, resultsFile: &k.results} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(data, into)
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
 	}
 	return nil
 }
+
+// What is kept in the state directory: what editors have told, and what servers
+// answered to initialize.
+const (
+	serversFile = "servers.json"
+	resultsFile = "results.json"
+)
 
 // put takes newer knowledge of one server and says whether it was news.
 func (k *knowledge) put(l learnt) (news bool, err error) {
@@ -66,17 +78,7 @@ func (k *knowledge) put(l learnt) (news bool, err error) {
 	for n := range file {
 		file[n].Env = nil // it may hold secrets
 	}
-	data, err := json.MarshalIndent(file, "", "\t")
-	if err == nil {
-		temp := k.file + ".new"
-		if err = os.WriteFile(temp, data, 0o600); err == nil {
-			err = os.Rename(temp, k.file)
-		}
-	}
-	if err != nil {
-		return true, fmt.Errorf("keeping what is known of %s: %w", key, err)
-	}
-	return true, nil
+	return true, k.write(serversFile, file)
 }
 
 func sameJSON(a, b learnt) bool {
@@ -85,14 +87,64 @@ func sameJSON(a, b learnt) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// newest returns the server that was seen last, if any.
-func (k *knowledge) newest() (learnt, bool) {
+// all returns what was learnt of editors' servers, newest first.
+func (k *knowledge) all() []learnt {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.servers) == 0 {
-		return learnt{}, false
+	return slices.Clone(k.servers)
+}
+
+// offered is what a server offers: its answer to initialize, and what it
+// registered since.
+type offered struct {
+	Result     json.RawMessage      `json:"result"`
+	Registered []union.Registration `json:"registered,omitempty"`
+}
+
+// offers returns what a server offers as one InitializeResult: that of an
+// instance, or of the editor's own server, now or in an earlier run; nil if
+// nothing is known.
+func (k *knowledge) offers(key string) json.RawMessage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o := k.results[key]
+	if o.Result == nil {
+		return nil
 	}
-	return k.servers[0], true
+	return union.With(o.Result, o.Registered)
+}
+
+// offer changes what is known of a server's offers, and says whether it was news.
+func (k *knowledge) offer(key string, change func(*offered)) (news bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o := k.results[key]
+	before := string(barrier.Raw(o))
+	o.Registered = slices.Clone(o.Registered)
+	change(&o)
+	if o.Result == nil || string(barrier.Raw(o)) == before {
+		return false, nil
+	}
+	if k.results == nil {
+		k.results = map[string]offered{}
+	}
+	k.results[key] = o
+	return true, k.write(resultsFile, k.results)
+}
+
+// write puts a file of the state directory in place.
+func (k *knowledge) write(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "\t")
+	if err == nil {
+		file := filepath.Join(k.dir, name)
+		if err = os.WriteFile(file+".new", data, 0o600); err == nil {
+			err = os.Rename(file+".new", file)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keeping what is known of the servers: %w", err)
+	}
+	return nil
 }
 
 // learnFrom takes what an editor has told.
@@ -102,6 +154,14 @@ func (d *daemon) learnFrom(e *editor) {
 		return
 	}
 	news, err := d.servers.put(l)
+	if result := e.result(); result != nil {
+		// Of the editor's own server: what a shadow of it will say as well.
+		d.offers(serverKey(l.Command), func(o *offered) {
+			if o.Result == nil {
+				o.Result = result
+			}
+		})
+	}
 	if err != nil {
 		d.cfg.Log.Warn().Err(err).Msg("what is known of the server will be lost at the daemon's end")
 	}
@@ -109,6 +169,7 @@ func (d *daemon) learnFrom(e *editor) {
 		return
 	}
 	d.mu.Lock()
+	d.line = nil
 	p := d.pools[serverKey(l.Command)]
 	branches := make([]*branch, 0, len(d.branches))
 	for _, b := range d.branches {
@@ -124,176 +185,227 @@ func (d *daemon) learnFrom(e *editor) {
 	}
 }
 
-// poolFor returns the pool of the server that an agent is to be given: the one
-// that the person's editor runs, else the one that was named for agents, else the
-// one that an editor ran last, else one that is found. params are the agent's initialize params.
-func (d *daemon) poolFor(params json.RawMessage) (*pool, error) {
-	l, known := d.servers.newest()
+// servers returns the servers of the workspace in order, looking at its files
+// where that was long ago. It may take a moment.
+func (d *daemon) lineup(ctx context.Context, fresh bool) []candidate {
 	d.mu.Lock()
-	named := d.named
+	line := d.line
+	if fresh && time.Since(d.looked) > lookAgain {
+		line = nil
+	}
 	d.mu.Unlock()
-	if named != nil && (!known || serverKey(l.Command) != serverKey(named.Command) && !d.attached(l)) {
-		l, known = *named, true
+	if line != nil {
+		return line
 	}
-	if !known {
-		command, err := detect(d.root, d.cfg.Env)
-		if err != nil {
-			return nil, err
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	d.mu.Lock()
+	found, looked := d.found, d.looked
+	running := map[string]bool{}
+	for e := range d.editors {
+		if l, ok := e.learnt(); ok {
+			running[serverKey(l.Command)] = true
 		}
-		l = learnt{Command: command}
 	}
-	if l.Dir == "" {
-		l.Dir = d.root
+	var all []candidate
+	if d.named != nil {
+		all = append(all, newCandidate(*d.named, named, d.table, d.servers.offers(serverKey(d.named.Command))))
 	}
-	if l.Env == nil {
-		l.Env = d.cfg.Env
+	d.mu.Unlock()
+	if looked.IsZero() || fresh && time.Since(looked) > lookAgain {
+		found = d.table.Find(ctx, d.root, searchPath(d.cfg.Env))
+		looked = time.Now()
 	}
-	if l.Initialize == nil {
-		l.Initialize = d.headless(params)
+	for _, l := range d.servers.all() {
+		c := newCandidate(l, remembered, d.table, d.servers.offers(serverKey(l.Command)))
+		if running[c.key()] {
+			c.source = attached
+		} else if !program(l.Command, d.cfg.Env) {
+			continue // the person has it no more
+		}
+		all = append(all, c)
 	}
+	for _, f := range found {
+		if f.Installed() && f.Shadowed == "" {
+			c := newCandidate(learnt{Command: f.Argv}, detected, d.table, d.servers.offers(serverKey(f.Argv)))
+			c.found, c.known = f, f.Server
+			all = append(all, c)
+		}
+	}
+	line = lineup(all)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.line, d.found, d.looked = line, found, looked
+	return line
+}
+
+// lookAgain is how old a look at the folder's files may be when somebody attaches.
+const lookAgain = 30 * time.Second
+
+// none is the error where no server is there for agents.
+func (d *daemon) none() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.found {
+		if !f.Installed() && f.Shadowed == "" {
+			return wire.Errorf(wire.CodeRequestFailed, "the workspace %s wants %s, which is not on the PATH: install it (%s), or name a server with `shadowlsp connect -- SERVER`", d.root, f.Name, f.Install)
+		}
+	}
+	return wire.Errorf(wire.CodeRequestFailed, "no language server is known for %s: open it in an editor that runs `shadowlsp -- SERVER`, or name one with `shadowlsp connect -- SERVER` (`shadowlsp servers` lists those that are known)", d.root)
+}
+
+// pool returns the pool of a candidate, making it where there is none. params are
+// initialize params of an agent, for a server that no editor has ever started.
+func (d *daemon) pool(c candidate, params json.RawMessage) (*pool, error) {
+	l := d.complete(c, params)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ending {
 		return nil, errEnded
 	}
-	key := serverKey(l.Command)
-	p := d.pools[key]
+	p := d.pools[c.key()]
 	if p == nil {
-		p = newPool(d, l, barrier.For(l.Command, nil), scheduler.Config{Max: d.cfg.Instances, IdleStop: d.cfg.IdleStop})
-		d.pools[key] = p
+		p = newPool(d, l, c.profile, scheduler.Config{Max: d.cfg.Instances, IdleStop: d.cfg.IdleStop})
+		d.pools[c.key()] = p
 	}
 	return p, nil
 }
 
-// attached says whether an editor that runs this server is there now.
-func (d *daemon) attached(l learnt) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for e := range d.editors {
-		if other, ok := e.learnt(); ok && serverKey(other.Command) == serverKey(l.Command) {
-			return true
+// complete adds to what an editor has told what it did not.
+func (d *daemon) complete(c candidate, params json.RawMessage) learnt {
+	l := c.learnt
+	if l.Dir == "" {
+		l.Dir = d.root
+	}
+	if l.Env == nil {
+		l.Env = slices.Clip(d.cfg.Env)
+		for name, value := range c.known.Env {
+			l.Env = append(l.Env, name+"="+value)
 		}
 	}
-	return false
-}
-
-// detectable are servers that are recognised by the files of a workspace.
-var detectable = []struct {
-	command []string
-	files   []string
-}{
-	{[]string{"gopls"}, []string{"go.work", "go.mod", "*/go.mod", "*.go"}},
-}
-
-// FindServer returns the server that an agent would be given at p while no
-// editor is attached, and how it is known; or what to do.
-func FindServer(p root.Place, env []string) (command []string, how string, err error) {
-	var k knowledge
-	if err := k.load(filepath.Join(p.State, serversFile)); err != nil {
-		return nil, "", err
+	if c.known.Settings != nil {
+		l.Defaults = barrier.Raw(c.known.Settings)
 	}
-	if l, known := k.newest(); known {
-		name := l.Command[0]
-		if _, err := exec.LookPath(name); filepath.IsAbs(name) && err != nil || !strings.Contains(name, "/") && !onPath(name, searchPath(env)) {
-			return nil, "", fmt.Errorf("an editor last ran %v, which cannot be found now: install it, or put its folder on the PATH", l.Command)
-		}
-		return l.Command, "an editor ran it here", nil
+	if l.Initialize == nil {
+		l.Initialize = d.headless(c, params)
 	}
-	command, err = detect(p.Root, env)
-	return command, "recognised by the files of the workspace", err
-}
-
-// serversFile holds what was learnt, in the state directory.
-const serversFile = "servers.json"
-
-// searchPath is the PATH of an environment.
-func searchPath(env []string) (path string) {
-	for _, v := range env {
-		if p, ok := strings.CutPrefix(v, "PATH="); ok {
-			path = p
-		}
-	}
-	return path
-}
-
-// detect finds a server for a workspace that no editor has opened yet.
-func detect(root string, env []string) ([]string, error) {
-	path := searchPath(env)
-	missing := ""
-	for _, s := range detectable {
-		for _, pattern := range s.files {
-			if found, err := filepath.Glob(filepath.Join(root, pattern)); err != nil || len(found) == 0 {
-				continue
-			}
-			if onPath(s.command[0], path) {
-				return s.command, nil
-			}
-			missing = s.command[0]
-			break
-		}
-	}
-	if missing != "" {
-		return nil, wire.Errorf(wire.CodeRequestFailed, "the workspace %s wants %s, which is not on the PATH: install it, or name a server with `shadowlsp connect -- SERVER`", root, missing)
-	}
-	return nil, wire.Errorf(wire.CodeRequestFailed, "no language server is known for %s: open it in an editor that runs `shadowlsp -- SERVER`, or name one with `shadowlsp connect -- SERVER`", root)
-}
-
-func onPath(name, path string) bool {
-	for _, dir := range filepath.SplitList(path) {
-		if full, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(full) {
-			return true
-		}
-	}
-	return false
+	return l
 }
 
 // headless are the initialize params for a server without an editor: those of
 // the first agent, in the root.
-func (d *daemon) headless(params json.RawMessage) json.RawMessage {
+func (d *daemon) headless(c candidate, params json.RawMessage) json.RawMessage {
 	k := &d.servers
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.agent == nil {
-		uri := docuri.FromPath(d.root)
-		k.agent = barrier.Apply(params, []barrier.Edit{
-			{Path: []string{"rootUri"}, Value: barrier.Raw(uri)},
-			{Path: []string{"rootPath"}, Value: barrier.Raw(d.root)},
-			{Path: []string{"workspaceFolders"}, Value: barrier.Raw([]map[string]string{{"uri": uri, "name": filepath.Base(d.root)}})},
-			{Path: []string{"clientInfo"}},
-		})
+		k.agent = params
 	}
-	return k.agent
+	params = k.agent
+	k.mu.Unlock()
+	folders := []string{d.root}
+	if c.known.EachProject && c.found.Project() {
+		folders = c.found.Projects
+	}
+	type folder struct {
+		URI  string `json:"uri"`
+		Name string `json:"name"`
+	}
+	var list []folder
+	for _, f := range folders {
+		list = append(list, folder{docuri.FromPath(f), filepath.Base(f)})
+	}
+	edits := []barrier.Edit{
+		{Path: []string{"rootUri"}, Value: barrier.Raw(list[0].URI)},
+		{Path: []string{"rootPath"}, Value: barrier.Raw(folders[0])},
+		{Path: []string{"workspaceFolders"}, Value: barrier.Raw(list)},
+		{Path: []string{"clientInfo"}},
+	}
+	switch {
+	case c.known.InitializationOptions != nil:
+		edits = append(edits, barrier.Edit{Path: []string{"initializationOptions"}, Value: barrier.Raw(c.known.InitializationOptions)})
+	case c.source == detected && !c.found.Project():
+		// The agent's options are for the server that it expects.
+		edits = append(edits, barrier.Edit{Path: []string{"initializationOptions"}})
+	}
+	return barrier.Apply(params, edits)
 }
 
-// route returns the pool for a request: that of the document it names, else own.
-func (d *daemon) route(own *pool, params json.RawMessage) *pool {
-	raw, ok := barrier.Lookup(params, "textDocument", "uri")
-	if !ok {
-		return own
+// ready returns the pool of a candidate, and the capabilities of its server,
+// starting an instance where they are not known.
+func (d *daemon) ready(ctx context.Context, b *branch, c candidate, params json.RawMessage) (*pool, json.RawMessage, error) {
+	for again := false; ; again = true {
+		p, err := d.pool(c, params)
+		if err != nil {
+			return nil, nil, err
+		}
+		result, err := p.initializeResult(ctx, b)
+		if err != nil {
+			return nil, nil, err
+		}
+		if again || !p.profile.Unknown() || barrier.For(c.Command, result).Unknown() {
+			d.offers(c.key(), func(o *offered) { o.Result = result })
+			return p, d.servers.offers(c.key()), nil
+		}
+		// A script of the person's, and the server has now told what it is: its
+		// profile is needed from the beginning.
+		d.mu.Lock()
+		if d.pools[c.key()] == p {
+			delete(d.pools, c.key())
+		}
+		d.mu.Unlock()
+		p.close()
+		c = newCandidate(c.learnt, c.source, d.table, result)
 	}
-	var uri string
-	if json.Unmarshal(raw, &uri) != nil {
-		return own
-	}
-	return d.routeURI(own, uri)
 }
 
-// routeURI returns the pool whose server takes a document: own if it does, else
-// another that does, else own.
-func (d *daemon) routeURI(own *pool, uri string) *pool {
-	path, ok := docuri.Path(uri)
-	if !ok {
-		return own
+// offers changes what is known of a server's offers, and tells agents what is new.
+func (d *daemon) offers(key string, change func(*offered)) {
+	news, err := d.servers.offer(key, change)
+	if err != nil {
+		d.cfg.Log.Warn().Err(err).Msg("a server's capabilities will be lost at the daemon's end")
 	}
-	if _, ok := own.profile.Language(path); ok {
-		return own
+	if !news {
+		return
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, p := range d.pools {
-		if _, ok := p.profile.Language(path); ok {
-			return p
+	d.line = nil // the server may be recognised by them
+	p := d.pools[key]
+	var all []*session
+	for s := range d.sessions {
+		all = append(all, s)
+	}
+	d.mu.Unlock()
+	for _, s := range all {
+		if p != nil {
+			s.offer(p)
 		}
 	}
-	return own
+}
+
+// language returns the language id under which the server of p is given a
+// document: open is what an agent that holds it open says, text its text. ok is
+// false where it is none of that server's.
+func (p *pool) language(path, open string, text func() string) (id string, ok bool) {
+	if open != "" && (p.profile.Unknown() || p.profile.Takes(open)) {
+		return open, true
+	}
+	if id, ok := p.profile.Language(path); ok {
+		if open != "" {
+			id = open
+		}
+		return id, true
+	}
+	id, ok = p.d.languageOf(path, text)
+	return id, ok && p.profile.Takes(id)
+}
+
+// languageOf is the language of a file of the workspace.
+func (d *daemon) languageOf(path string, text func() string) (id string, ok bool) {
+	if id, ok := d.table.Language(path); ok {
+		return id, true
+	}
+	if text == nil || strings.Contains(filepath.Base(path), ".") {
+		return "", false
+	}
+	return barrier.LanguageOfScript(text())
 }

@@ -20,11 +20,16 @@ type session struct {
 	base     agent.Base
 	from     string
 	peer     agent.Peer
-	pool     *pool // the server that answers what no document decides
+	pool     *pool           // the server that answers what no document decides
+	params   json.RawMessage // of initialize, as the agent sent them
+	result   json.RawMessage // of initialize: what all servers offer, as the agent was told
 	autosave bool
 	edits    bool // the client takes workspace/applyEdit
 
 	mu sync.Mutex // guards the fields below
+	// told are the servers that the agent knows of, with the methods that were
+	// registered for it since (nil: all is in result), by serverKey.
+	told map[string]map[string]bool
 	// documents are those that this connection holds open, by canonical URI.
 	documents map[string]openDocument
 }
@@ -38,17 +43,17 @@ type openDocument struct {
 
 // Attach implements agent.Backend.
 func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, error) {
-	p, err := d.poolFor(a.Params)
-	if err != nil {
-		return agent.Attached{}, err
+	line := d.lineup(ctx, true)
+	if len(line) == 0 {
+		return agent.Attached{}, d.none()
 	}
 	b, err := d.attachBranch(a.Options)
 	if err != nil {
 		return agent.Attached{}, d.explain(err)
 	}
 	s := &session{
-		d: d, branch: b, base: a.Options.Base, from: a.Options.From, peer: a.Peer, pool: p,
-		autosave: a.Options.Autosave, documents: map[string]openDocument{},
+		d: d, branch: b, base: a.Options.Base, from: a.Options.From, peer: a.Peer, params: a.Params,
+		autosave: a.Options.Autosave, documents: map[string]openDocument{}, told: map[string]map[string]bool{},
 	}
 	var client struct {
 		Capabilities struct {
@@ -57,8 +62,7 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 	}
 	_ = json.Unmarshal(a.Params, &client) // what cannot be read is not declared
 	s.edits = client.Capabilities.Workspace.ApplyEdit
-	result, err := p.initializeResult(ctx, b)
-	if err != nil {
+	if err := s.join(ctx, line); err != nil {
 		d.detachBranch(b)
 		return agent.Attached{}, err
 	}
@@ -70,8 +74,8 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 	}
 	d.addSession(s)
 	d.cfg.Log.Info().Str("branch", b.name).Msg("agent attached")
-	return agent.Attached{Session: s, Result: result, About: agent.About{
-		Branch: b.name, Root: d.root, Base: s.base, Rev: b.revision(), Servers: []string{p.profile.Name},
+	return agent.Attached{Session: s, Result: s.result, About: agent.About{
+		Branch: b.name, Root: d.root, Base: s.base, Rev: b.revision(), Servers: s.names(),
 		Mode: string(d.mode.Mode), Lost: d.mode.Lost,
 	}}, nil
 }
@@ -202,79 +206,12 @@ func (s *session) Notification(_ context.Context, m wire.Message) {
 
 // Request implements agent.Session.
 func (s *session) Request(ctx context.Context, m wire.Message) agent.Pending[json.RawMessage] {
-	p := s.d.route(s.pool, m.Params)
-	return func() (json.RawMessage, error) {
-		var answer wire.Message
-		err := p.do(ctx, s.branch, scheduler.Interactive, func(ctx context.Context, inst *instance) (err error) {
-			answer, err = inst.forward(ctx, s, m)
-			return err
-		})
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, ctx.Err() // cancelled: wherever that was noticed
-		case err != nil:
-			return nil, err
-		case answer.Error != nil:
-			return nil, wire.ParseError(answer.Error)
-		}
-		return s.ownVersions(m.Method, answer.Result), nil
-	}
+	return func() (json.RawMessage, error) { return s.ask(ctx, m) }
 }
 
 // Diagnose implements agent.Session.
 func (s *session) Diagnose(ctx context.Context, uris []string) agent.Pending[agent.Diagnosis] {
 	return func() (agent.Diagnosis, error) { return s.diagnose(ctx, uris, scheduler.Interactive) }
-}
-
-// diagnose asks the server of each document, in a turn of the branch.
-func (s *session) diagnose(ctx context.Context, uris []string, class scheduler.Class) (agent.Diagnosis, error) {
-	byPool := map[*pool][]string{}
-	if uris == nil {
-		byPool[s.pool] = nil
-	}
-	for _, uri := range uris {
-		p := s.d.routeURI(s.pool, uri)
-		byPool[p] = append(byPool[p], uri)
-	}
-	var out agent.Diagnosis
-	for p, asked := range byPool {
-		var (
-			reports []report
-			of      state
-		)
-		err := p.do(ctx, s.branch, class, func(ctx context.Context, inst *instance) (err error) {
-			reports, of, err = inst.diagnose(ctx, asked)
-			return err
-		})
-		if err != nil && ctx.Err() != nil {
-			return agent.Diagnosis{}, ctx.Err() // cancelled: whatever came of it is no verdict
-		}
-		if err != nil {
-			return agent.Diagnosis{}, unproven(err)
-		}
-		out.Rev = of.rev
-		for _, r := range reports {
-			out.Barrier = r.barrier
-			f := agent.Report{URI: r.uri, Diagnostics: r.diagnostics, Verdict: agent.Fresh, Barrier: r.barrier}
-			if r.hazy != "" {
-				f.Diagnostics, f.Verdict, f.Reason = nil, agent.Unsupported, r.hazy
-			}
-			if version, open := of.versions[s][docuri.Canonical(r.uri)]; open {
-				f.Version = &version
-			}
-			out.Reports = append(out.Reports, f)
-		}
-	}
-	return out, nil
-}
-
-// unproven makes an error for diagnostics whose finality was not proven.
-func unproven(err error) error {
-	verdict, reason, ok := verdictOf(err)
-	if !ok {
-		return err
-	}
-	return agent.Unproven(verdict, reason)
 }
 
 var _ agent.Session = (*session)(nil)

@@ -84,9 +84,9 @@ func (i *instance) sync(ctx context.Context) error {
 		return err
 	}
 	i.mu.Lock()
-	b, told, pending := i.branch, i.told.rev, len(i.base) > 0 || i.overflow
+	b, told, pending := i.branch, i.told, len(i.base) > 0 || i.overflow
 	i.mu.Unlock()
-	if b.revision() == told && !pending {
+	if b.current(told) && !pending {
 		return nil
 	}
 	// Half of the news told would be lost news: who asked may go away, this goes on.
@@ -126,7 +126,7 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 	if err := i.sight.settled(ctx); err != nil {
 		return shadow.SyncStats{}, err
 	}
-	st, err := b.state(i.p.d.root, i.server.Language)
+	st, err := b.state(i.p)
 	if err != nil {
 		return shadow.SyncStats{}, err
 	}

@@ -48,6 +48,9 @@ type Diagnosis struct {
 	Barrier string
 	// Rev is the branch's revision that all reports are of.
 	Rev uint64
+	// Incomplete says, for the whole workspace, which documents were not looked at
+	// because of a limit; "" is none.
+	Incomplete string
 }
 
 // Unproven is the error for diagnostics whose finality is not proven: LSP's

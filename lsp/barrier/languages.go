@@ -2,6 +2,7 @@ package barrier
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -63,3 +64,34 @@ func LanguageOfScript(text string) (id string, ok bool) {
 	}
 	return "", false
 }
+
+// Takes says whether the server takes documents of a language id.
+func (p Profile) Takes(language string) bool {
+	return slices.ContainsFunc(p.Languages, func(l Language) bool { return l.ID == language })
+}
+
+// Unknown says that nothing is known of the server.
+func (p Profile) Unknown() bool { return p.Name == unknown }
+
+// Named returns the profile of a server that has none of its own but is known by
+// name, with the files of its languages; those of other servers stay as they are.
+func (p Profile) Named(name string, languages []string) Profile {
+	if !p.Unknown() || len(languages) == 0 {
+		return p
+	}
+	p.Name, p.Languages = name, nil
+	for _, l := range commonLanguages {
+		if slices.Contains(languages, l.ID) {
+			p.Languages = append(p.Languages, l)
+		}
+	}
+	for _, id := range languages {
+		if !p.Takes(id) {
+			p.Languages = append(p.Languages, Language{ID: id}) // of no file by its name
+		}
+	}
+	return p
+}
+
+// unknown is the name of the profile of servers that nothing is known of.
+const unknown = "generic"

@@ -9,6 +9,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/union"
 	"shadowlsp/lsp/wire"
 )
 
@@ -78,6 +79,7 @@ func (i *Instance) registerCapability(params json.RawMessage) (any, error) {
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, wire.Errorf(wire.CodeInvalidParams, "%v", err)
 	}
+	defer i.cfg.Client.Notification("client/registerCapability", params) // without the lock
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, r := range p.Registrations {
@@ -103,6 +105,7 @@ func (i *Instance) unregisterCapability(params json.RawMessage) (any, error) {
 	if err := json.Unmarshal(params, &p); err != nil {
 		return nil, wire.Errorf(wire.CodeInvalidParams, "%v", err)
 	}
+	defer i.cfg.Client.Notification("client/unregisterCapability", params)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, r := range append(p.Misspelt, p.Spelt...) {
@@ -227,6 +230,18 @@ func (i *Instance) folderPathsLocked() []string {
 		paths = append(paths, i.cfg.Root)
 	}
 	return paths
+}
+
+// Registered are the server's dynamic registrations, oldest first.
+func (i *Instance) Registered() []union.Registration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := slices.SortedFunc(maps.Values(i.dynamic), func(a, b registration) int { return a.serial - b.serial })
+	found := make([]union.Registration, len(all))
+	for n, r := range all {
+		found[n] = union.Registration{ID: r.id, Method: r.method, Options: r.options}
+	}
+	return found
 }
 
 // registered returns the registrations of a method, oldest first.
