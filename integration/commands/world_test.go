@@ -331,7 +331,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	}
 	need.FUSE(t)
 	openDevice(t)
-	home, err := os.MkdirTemp("", "home-")
+	home, err := os.MkdirTemp("/opt", "home-") // outside /tmp, which programs in branches have for themselves
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
 	must(t, os.Chown(home, ordinaryUID, ordinaryUID))

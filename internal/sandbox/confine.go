@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -99,9 +100,7 @@ func (in *initProcess) confine() (lacks []string, failed *Error) {
 	version, err := landlockWrite(append(append(append([]string{in.spec.Mount, "/proc"}, temporary...), devices...), c.Write...))
 	switch {
 	case err != nil:
-		lacks = append(lacks, "programs can write wherever you can, your home included ("+err.Error()+")")
-	case version < landlockVersion:
-		lacks = append(lacks, fmt.Sprintf("programs can truncate files of yours (the kernel's Landlock has version %d, it takes %d: Linux 6.2)", version, landlockVersion))
+		lacks = append(lacks, "programs can write to devices that you can write to ("+err.Error()+")")
 	case version < landlockScopes:
 		// A network namespace keeps abstract sockets in, and a pid namespace
 		// signals: nothing is lost unless the network is the person's.
@@ -109,8 +108,8 @@ func (in *initProcess) confine() (lacks []string, failed *Error) {
 			lacks = append(lacks, fmt.Sprintf("abstract unix sockets of yours are within reach (the kernel's Landlock has version %d, it takes %d: Linux 6.12)", version, landlockScopes))
 		}
 	}
-	if c.Strict && len(lacks) > 0 {
-		return nil, &Error{Op: "confine", Kind: Namespace, Err: errors.New(strings.Join(lacks, "; "))}
+	if all := slices.Concat(in.lacks, lacks); c.Strict && len(all) > 0 {
+		return nil, &Error{Op: "confine", Kind: Namespace, Err: errors.New(strings.Join(all, "; "))}
 	}
 	return lacks, nil
 }
@@ -132,9 +131,8 @@ func landlockWrite(paths []string) (version int, err error) {
 	size := unsafe.Sizeof(attr.Handled_access_fs) // all that the first version has
 	switch {
 	case version < 2:
-		// Without the right to refer, files cannot be moved between directories at
-		// all; there is no way to allow it.
-		attr.Handled_access_fs &^= unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+		// No file could be moved between directories.
+		return version, errors.New("the kernel's Landlock has version 1, it takes 2: Linux 5.19")
 	case version < landlockVersion:
 		attr.Handled_access_fs &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	case version >= landlockScopes:

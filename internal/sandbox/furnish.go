@@ -46,6 +46,12 @@ func (in *initProcess) furnish() *Error {
 		defer unix.Close(fd)
 		trees = append(trees, tree{kept.Path, fd, dir})
 	}
+	// A read-only mount refuses what Landlock does not know of: modes, owners,
+	// times. What is mounted from here on can be written to.
+	all := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &all); err != nil {
+		lack(err, "modes, owners and times of your files can be changed")
+	}
 	for _, dir := range temporary {
 		if real, err := filepath.EvalSymlinks(dir); err == nil && real == dir {
 			lack(unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,"+temporarySize), "no "+dir+" of its own: programs cannot write there")
@@ -117,6 +123,20 @@ func take(kept Kept) (fd int, dir bool, err error) {
 	return fd, st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
 }
 
+// writable makes a path writable again in this mount namespace.
+func writable(path string) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	attr := unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return err
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
 // place puts a tree at its path again, whether that has been covered or not.
 func (t tree) place() error {
 	dir := t.path
@@ -185,6 +205,13 @@ func loopbackUp() error {
 // where the program gets one, the terminal's other side are given away.
 func (in *initProcess) settle() (give []int, failed *Error) {
 	in.fewPids = in.limitPids()
+	if c := in.spec.Confine; c != nil {
+		for _, path := range c.Write {
+			if err := writable(path); err != nil {
+				in.lacks = append(in.lacks, "cannot be written to: "+path+" ("+err.Error()+")")
+			}
+		}
+	}
 	if !in.spec.UserNS {
 		// Files of the kernel that root may write, and that concern the machine.
 		for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"} {
