@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"shadowlsp/lsp/barrier"
@@ -12,18 +13,9 @@ import (
 	"shadowlsp/lsp/wire"
 )
 
-// wide are the methods whose answer comes from all files, not from those that a
-// document needs. A server may know of a file that is new to it only when it has
-// diagnosed it (gopls loads no package for a didOpen or a file event alone).
-var wide = map[string]bool{
-	"textDocument/references": true, "textDocument/rename": true, "textDocument/implementation": true,
-	"workspace/symbol": true, "workspace/willRenameFiles": true,
-	"callHierarchy/incomingCalls": true, "typeHierarchy/subtypes": true,
-}
-
 // forward puts an agent's request to the server, in the newest state.
 func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wire.Message, error) {
-	if wide[m.Method] {
+	if slices.Contains(i.p.profile.LoadFirst, m.Method) {
 		// Where nothing can be proven the server's answer is as good as any.
 		_, _, _ = i.diagnose(ctx, nil)
 	}

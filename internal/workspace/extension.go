@@ -96,13 +96,12 @@ func (s *session) lint(ctx context.Context, p agent.LintParams) agent.Pending[an
 			r.Items = append(r.Items, agent.LintItem{URI: f.URI, Diagnostics: f.Diagnostics, Verdict: f.Verdict, Barrier: f.Barrier, Reason: f.Reason})
 		}
 		if p.URIs == nil {
-			// Proven as well: the whole workspace was asked about.
-			for _, path := range edited {
-				uri := docuri.FromPath(s.d.uriPath(path))
-				if _, err := s.branch.over.Lookup(path); err == nil && !reported[uri] {
-					r.Items = append(r.Items, agent.LintItem{URI: uri, Diagnostics: json.RawMessage("[]"), Verdict: agent.Fresh, Barrier: found.Barrier})
-				}
+			rest, err := s.unreported(ctx, edited, reported, found)
+			if err != nil {
+				return nil, err
 			}
+			r.Items = append(r.Items, rest...)
+			r.Incomplete = found.Incomplete
 		}
 		sort.Slice(r.Items, func(i, j int) bool { return r.Items[i].URI < r.Items[j].URI })
 		return r, nil

@@ -246,3 +246,43 @@ func unproven(err error) error {
 	}
 	return agent.Unproven(verdict, reason)
 }
+
+// unreported are the edited files that a lint of the whole workspace has said
+// nothing about: those of servers that report all files have no diagnostics, others
+// are asked about by name.
+func (s *session) unreported(ctx context.Context, edited []string, reported map[string]bool, found agent.Diagnosis) (items []agent.LintItem, err error) {
+	var ask []string
+	for _, path := range edited {
+		uri := docuri.FromPath(s.d.uriPath(path))
+		if n, err := s.branch.over.Lookup(path); err != nil || n.IsDir() || reported[docuri.Canonical(uri)] {
+			continue
+		}
+		pools, err := s.serversOf(ctx, uri)
+		if err != nil {
+			return nil, err
+		}
+		if len(pools) == 0 || slices.ContainsFunc(pools, func(p *pool) bool { return p.profile.OpenOnly }) {
+			ask = append(ask, uri)
+			continue
+		}
+		items = append(items, agent.LintItem{URI: uri, Diagnostics: json.RawMessage("[]"), Verdict: agent.Fresh, Barrier: found.Barrier})
+	}
+	if len(ask) == 0 {
+		return items, nil
+	}
+	more, err := s.diagnose(ctx, ask, scheduler.Interactive)
+	if err != nil {
+		verdict, reason, ok := verdictOf(err)
+		if !ok {
+			return nil, err
+		}
+		for _, uri := range ask {
+			items = append(items, agent.LintItem{URI: uri, Verdict: verdict, Reason: reason})
+		}
+		return items, nil
+	}
+	for _, f := range more.Reports {
+		items = append(items, agent.LintItem{URI: f.URI, Diagnostics: f.Diagnostics, Verdict: f.Verdict, Barrier: f.Barrier, Reason: f.Reason})
+	}
+	return items, nil
+}

@@ -42,6 +42,12 @@ type workspaceItem struct {
 
 type workspaceReport struct {
 	Items []workspaceItem `json:"items"`
+	Mark  *workspaceMark  `json:"shadowlsp,omitempty"`
+}
+
+// workspaceMark is there where a limit left files out.
+type workspaceMark struct {
+	Incomplete string `json:"incomplete"`
 }
 
 // workspaceChunk is how many reports one partial result carries.
@@ -166,7 +172,11 @@ func (c *connection) workspaceDiagnostic(r *request, m wire.Message) {
 			c.stream(p.Token, items)
 			items = items[:0]
 		}
-		return marshal(workspaceReport{items}), nil
+		report := workspaceReport{Items: items}
+		if d.Incomplete != "" {
+			report.Mark = &workspaceMark{d.Incomplete}
+		}
+		return marshal(report), nil
 	})
 }
 
@@ -213,7 +223,7 @@ func (c *connection) stream(token json.RawMessage, items []workspaceItem) {
 		c.Notify("$/progress", struct {
 			Token json.RawMessage `json:"token"`
 			Value workspaceReport `json:"value"`
-		}{token, workspaceReport{items[:n]}})
+		}{token, workspaceReport{Items: items[:n]}})
 		items = items[n:]
 	}
 }

@@ -118,6 +118,9 @@ type LintParams struct {
 // LintResult holds one item per document asked for.
 type LintResult struct {
 	Items []LintItem `json:"items"`
+	// Incomplete says which files an edit may have broken that were not looked at,
+	// because of a limit; absent: none.
+	Incomplete string `json:"incomplete,omitempty"`
 	// Rev is the branch's revision that all items are of.
 	Rev uint64 `json:"rev"`
 }

@@ -40,6 +40,11 @@ func gopls() Profile {
 				{Name: "telemetryPrompt", Value: Raw(false)},
 			},
 		},
+		// It loads no package for a didOpen or a file event alone.
+		LoadFirst: []string{
+			"textDocument/references", "textDocument/rename", "textDocument/implementation", "workspace/symbol",
+			"workspace/willRenameFiles", "callHierarchy/incomingCalls", "typeHierarchy/subtypes",
+		},
 		New: func(h Host) Barrier { return newGopls(h) },
 	}
 }

@@ -16,6 +16,9 @@ type Profile struct {
 	Commands []string
 	// ServerNames are what it calls itself in serverInfo.name.
 	ServerNames []string
+	// Executes is a command that it alone offers to execute, for servers that do
+	// not say their name.
+	Executes string
 	// Languages of the files it takes. The first that matches counts.
 	Languages []Language
 	// Drop are the command's flags that a shadow must not have.
@@ -33,6 +36,9 @@ type Profile struct {
 	// CheckOnSave says that part of its diagnostics come only for saved
 	// documents.
 	CheckOnSave bool
+	// LoadFirst are requests whose answer comes from all files, and before which
+	// the server has to be made to look at those that are new to it.
+	LoadFirst []string
 	// AllFiles says that every change of a file is told, whatever the server
 	// has registered.
 	AllFiles bool
@@ -192,16 +198,24 @@ func (p Profile) drops(arg, name string) (Flag, bool) {
 var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, typescriptLanguageServer, vtsls}
 
 // For recognises a server by its command, or by the answer that it gave to an
-// initialize request (the person's own; may be nil), and returns the generic
-// profile for those it does not know.
+// initialize request (the person's own, or an instance's; may be nil): its name,
+// else the commands that it offers. It returns the generic profile for those that
+// it does not know.
 func For(command []string, initializeResult json.RawMessage) Profile {
 	var name string
 	if raw, ok := Lookup(initializeResult, "serverInfo", "name"); ok {
 		_ = json.Unmarshal(raw, &name) // not a string: not recognised by it
 	}
+	var executes []string
+	if raw, ok := Lookup(initializeResult, "capabilities", "executeCommandProvider", "commands"); ok {
+		_ = json.Unmarshal(raw, &executes) // likewise
+	}
 	for _, make := range known {
 		p := make()
 		if name != "" && slices.ContainsFunc(p.ServerNames, func(n string) bool { return strings.EqualFold(n, name) }) {
+			return p
+		}
+		if p.Executes != "" && slices.Contains(executes, p.Executes) {
 			return p
 		}
 		// The command is often "node …/server.js --stdio" or "env X=y server".

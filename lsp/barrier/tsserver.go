@@ -16,6 +16,7 @@ func typescriptLanguageServer() Profile {
 	return Profile{
 		Name:      "typescript-language-server",
 		Commands:  []string{"typescript-language-server"},
+		Executes:  "_typescript.applyWorkspaceEdit",
 		Languages: tsLanguages,
 		Initialize: []Edit{
 			// It then hands file events to tsserver at once and in order
