@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,9 @@ type Server struct {
 	Command []string
 	Project Project
 	Grammar Grammar
+	// Unknown has it run under a name that nothing is known of, so that the
+	// general ladder is what is tested.
+	Unknown bool
 	// Settings are the person's, by section of workspace/configuration. With
 	// them an editor is attached during the run.
 	Settings map[string]any
@@ -54,7 +58,7 @@ type Project struct {
 }
 
 // servers are those that the oracle knows.
-var servers = []Server{goplsServer, pyrightServer, basedpyrightServer}
+var servers = []Server{goplsServer, rustServer, clangdServer, clangdCPPServer, pyrightServer, basedpyrightServer}
 
 // find returns the named servers, all for "".
 func find(names string) ([]Server, error) {
@@ -78,6 +82,9 @@ func find(names string) ([]Server, error) {
 
 // command is what starts the server, with its real path.
 func (s Server) command() ([]string, error) {
+	if filepath.IsAbs(s.Command[0]) {
+		return s.Command, nil
+	}
 	path, err := need.FindTool(s.Command[0])
 	if err != nil {
 		return nil, err
@@ -128,17 +135,29 @@ func (s Server) capabilities(pull bool) map[string]any {
 
 // make puts the project into an empty folder and returns its text files.
 func (p Project) make(to string) (map[string]string, error) {
+	texts := map[string]string{}
+	if p.Source != "" {
+		if err := p.read(texts); err != nil {
+			return nil, err
+		}
+	}
+	maps.Copy(texts, p.Files)
+	for name, text := range texts {
+		name = filepath.Join(to, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+// read takes in what is kept of the source.
+func (p Project) read(texts map[string]string) error {
 	from, err := need.FindSource(p.Source)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	texts := map[string]string{}
-	put := func(name, text string) error {
-		texts[name] = text
-		name = filepath.Join(to, name)
-		return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
-	}
-	err = filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -147,15 +166,9 @@ func (p Project) make(to string) (map[string]string, error) {
 			return err
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		return put(filepath.Join(p.Into, rel), string(text))
+		texts[filepath.Join(p.Into, rel)] = string(text)
+		return err
 	})
-	for name, text := range p.Files {
-		err = errors.Join(err, put(name, text))
-	}
-	return texts, err
 }
 
 func (p Project) keeps(rel string) bool {
