@@ -45,10 +45,21 @@ type Applied struct {
 // Files get the branch's modes and the present as their mtime. No symlink is
 // followed, nothing outside the base is reached.
 func (b *Branch) Apply(o ApplyOptions) (Applied, error) {
-	a := application{b: b, o: o, live: map[string]bool{}}
 	b.store.applying.Lock()
 	defer b.store.applying.Unlock()
-	err := b.locked(a.run)
+	first := application{b: b, o: o}
+	first.o.DryRun, first.o.Before = true, nil
+	err := b.locked(first.run)
+	if err != nil || o.DryRun && o.Before == nil {
+		return first.result, b.wrap("apply", "", err)
+	}
+	if !o.DryRun && (len(first.result.Conflicts) == 0 || o.Force) {
+		err = b.store.settleOthers(b, first.touched())
+	}
+	a := application{b: b, o: o}
+	if err == nil {
+		err = b.locked(a.run)
+	}
 	b.flush()
 	return a.result, b.wrap("apply", "", err)
 }
@@ -71,6 +82,7 @@ type planned struct {
 }
 
 func (a *application) run() error {
+	a.live = map[string]bool{}
 	if err := a.makePlan(); err != nil {
 		return err
 	}
@@ -90,8 +102,17 @@ func (a *application) run() error {
 	if a.o.DryRun || len(a.plan)+len(a.result.Same) == 0 {
 		return nil
 	}
-	if err := a.settle(); err != nil {
+	if err := a.b.settle(a.touched()); err != nil {
 		return err
+	}
+	for i := range a.plan {
+		if p := &a.plan[i]; !p.removes() {
+			n, err := a.b.nodeAt(p.path) // it may be a copy now
+			if err != nil {
+				return err
+			}
+			p.now = n
+		}
 	}
 	l := newLanding(a.b)
 	for _, list := range [][]string{a.result.Paths, a.result.Same} {
@@ -102,10 +123,21 @@ func (a *application) run() error {
 	if err := l.land(a.plan); err != nil {
 		return err
 	}
-	if err := a.b.rebase(l.record.paths()); err != nil {
-		return err
+	if err := a.b.rebase(l.record.paths(), false, l.held); err != nil {
+		return err // the next Open tries again
 	}
 	return l.finish()
+}
+
+// touched are the paths of the plan, and all directories above them.
+func (a *application) touched() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range a.plan {
+		for path := p.path; path != "" && !out[path]; path, _ = split(path) {
+			out[path] = true
+		}
+	}
+	return out
 }
 
 // makePlan sorts out what has to be done: deletions, then what is made, parents
@@ -124,9 +156,11 @@ func (a *application) makePlan() error {
 			a.live[c.now.base] = true
 		}
 	}
-	needed := map[string]bool{} // directories with something to apply in them
+	needed := map[string]bool{} // what is applied, and the directories that it is in
 	for _, c := range list {
-		if c.leaf() && include(c.path) && !special(c.now) {
+		empty := c.now.IsDir() && c.adds() && a.b.mustBeEmpty(c.path) == nil
+		if (c.leaf() || empty) && include(c.path) && !special(c.now) {
+			needed[c.path] = true
 			for dir, _ := split(c.path); dir != "" && !needed[dir]; dir, _ = split(dir) {
 				needed[dir] = true
 			}
@@ -141,7 +175,7 @@ func (a *application) makePlan() error {
 			}
 			continue
 		case c.now.IsDir() && c.adds():
-			if !needed[c.path] && !(include(c.path) && a.b.mustBeEmpty(c.path) == nil) {
+			if !needed[c.path] {
 				continue
 			}
 			do = stepMkdir
@@ -272,38 +306,4 @@ func sideOf(n Node) Side {
 	s.Data, err = n.content()
 	s.Known = err == nil
 	return s
-}
-
-// settle gives the branch copies of the files that follow the base at another
-// path, where the apply touches either: the branch stays what it is whatever
-// happens to the base.
-func (a *application) settle() error {
-	touched := map[string]bool{}
-	for _, p := range a.plan {
-		touched[p.path] = true
-	}
-	var all []override
-	if err := a.b.overrides(func(v override) { all = append(all, v) }); err != nil {
-		return err
-	}
-	for _, v := range all {
-		n := v.node
-		if v.Kind == Deleted || v.Kind == Dir || !n.inBase || n.base == v.Path || !touched[n.base] && !touched[v.Path] {
-			continue
-		}
-		if _, err := a.b.own(v.Path, false, Origin{}); err != nil {
-			return err
-		}
-		a.b.store.step("settled")
-	}
-	for i := range a.plan {
-		if p := &a.plan[i]; !p.removes() {
-			n, err := a.b.nodeAt(p.path)
-			if err != nil {
-				return err
-			}
-			p.now = n
-		}
-	}
-	return nil
 }

@@ -27,8 +27,8 @@
 //
 // # Invariants
 //
-//   - The base is never written and its content never cached: each look-up asks
-//     it again, relative to a descriptor taken at Open. No look-up follows a
+//   - The base is written by [Branch.Apply] alone, and its content never cached:
+//     each look-up asks it again, relative to a descriptor taken at Open. No look-up follows a
 //     symlink: a path through one is NotDir, as the kernel (which resolves
 //     links itself, above a file system) would never ask for it.
 //   - Every path-changing operation is atomic against a kill of the process:
@@ -60,6 +60,17 @@
 // system: programs compare inode numbers to see that a lock file was replaced.
 // Renaming keeps the number. A merged directory has link count 1.
 //
+// # Applying
+//
+// A layer remembers each file of the base as it was when the branch first covered
+// or hid it; what has changed since is a [Conflict]. [Branch.Apply] writes new
+// files out of sight, notes what it is about to do, and then makes one rename for
+// each path, which takes back what is not as the plan found it. It is all or
+// nothing: an error takes back what was done, a kill lets the next Open do so, or
+// go on from where everything was done. Then the overrides go whose files the base
+// holds by now, without the branch ever showing anything else in between.
+// Directories that branches moved are cut off from the base before it changes.
+//
 // # Absent on purpose
 //
 // Errno values and FUSE (fusefs), watching the base, permission checks beyond
@@ -73,6 +84,7 @@
 //
 // In this order, each optional:
 //
+//	Store.applying   held by the one who changes the base
 //	feed.deliver     one per branch; held while subscribers are called
 //	Branch.write     one per branch; serialises mutators, freezing, rollback;
 //	                 held during the copying of large files

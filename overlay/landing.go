@@ -17,13 +17,16 @@ import (
 // before it goes on:
 //
 //	applies/ID        not complete: the next Open takes back what was done
-//	applies/ID.done   complete: the next Open clears up
+//	applies/ID.done   complete: the next Open rebases the branch and clears up
+//	applies/ID.held   the branch is being rebased: the next Open goes on
 type landing struct {
 	s      *Store
 	id     string
 	record landingRecord
 	stages map[uint64]int // by mount
 }
+
+const doneNote, heldNote = ".done", ".held"
 
 // landingRecord is the note. Paths are bytes: names need not be UTF-8.
 type landingRecord struct {
@@ -105,7 +108,7 @@ func (l *landing) land(plan []planned) error {
 		l.s.step("step taken")
 	}
 	if err == nil {
-		err = unix.Renameat(l.s.state.fd, l.note(), l.s.state.fd, l.note()+".done")
+		err = l.s.rename(l.note(), l.note()+doneNote)
 	}
 	if err != nil {
 		l.s.takeBack(&l.record)
@@ -116,11 +119,17 @@ func (l *landing) land(plan []planned) error {
 	return err
 }
 
+// held notes that the branch's top layer owns what was not applied.
+func (l *landing) held() error {
+	l.s.step("all held")
+	return l.s.rename(l.note()+doneNote, l.note()+heldNote)
+}
+
 // finish clears up when the branch is rebased.
 func (l *landing) finish() error {
 	l.s.clearStages(&l.record)
 	l.s.step("cleared")
-	return unix.Unlinkat(l.s.state.fd, l.note()+".done", 0)
+	return unix.Unlinkat(l.s.state.fd, l.note()+heldNote, 0)
 }
 
 // stageAll writes the new files, out of sight.

@@ -10,11 +10,40 @@ import (
 // now: the branch shows what it showed before, at every step. What it overrides
 // beside them comes to its top layer, and what is below is left to checkpoints and
 // children. Needs write.
-func (b *Branch) rebase(paths map[string]bool) error {
+//
+// held says that the top owns all of that already; else holding is told when it does.
+// From then on the branch may be half rebased, and only going on makes it whole.
+func (b *Branch) rebase(paths map[string]bool, held bool, holding func() error) error {
 	top := b.top()
-	if err := top.make(); err != nil {
+	err := top.make()
+	if err == nil && !held {
+		if err = b.holdRest(paths); err == nil {
+			err = holding()
+		}
+	}
+	if err != nil {
 		return err
 	}
+	merging, err := b.mergers(top.root, "", paths, nil)
+	if err == nil {
+		err = b.detach(paths, merging)
+	}
+	if err == nil {
+		err = b.mergeOnDisk(merging)
+	}
+	if err != nil {
+		return err
+	}
+	for path := range paths {
+		if err := top.forget(path); err != nil {
+			return err
+		}
+	}
+	return b.uncover(top.root, "", paths)
+}
+
+// holdRest makes the top layer own all overrides but those at paths.
+func (b *Branch) holdRest(paths map[string]bool) error {
 	var rest []override
 	err := b.overrides(func(v override) {
 		if !paths[v.Path] {
@@ -30,15 +59,7 @@ func (b *Branch) rebase(paths map[string]bool) error {
 		}
 		b.store.step("held")
 	}
-	if err := b.detach(paths); err != nil {
-		return err
-	}
-	for path := range paths {
-		if err := top.forget(path); err != nil {
-			return err
-		}
-	}
-	return b.uncover(top.root, "", paths)
+	return nil
 }
 
 // hold makes the top layer own an override, whatever is below it.
@@ -72,11 +93,15 @@ func (b *Branch) hold(v override) error {
 	return err
 }
 
-// detach makes the top layer the only one, with what the others remember of the base.
-func (b *Branch) detach(paths map[string]bool) error {
+// detach makes the top layer the only one, with what the others remember of the
+// base, and lets the base's directories show at the same time.
+func (b *Branch) detach(paths map[string]bool, merging []merging) error {
 	old := b.chain.Load()
 	top := old.layers[0]
 	if len(old.layers) == 1 {
+		top.mu.Lock()
+		defer top.mu.Unlock()
+		b.mergeLocked(merging)
 		return nil
 	}
 	type kept struct {
@@ -103,20 +128,93 @@ func (b *Branch) detach(paths map[string]bool) error {
 		b.store.releaseChain(next)
 		return err
 	}
-	b.store.step("detached")
+	b.store.step("recorded alone")
 	top.mu.Lock()
 	b.chain.Store(next)
 	for _, p := range differ(old, next) {
 		b.changed(p, OpReplace, Origin{})
 	}
+	b.mergeLocked(merging)
 	top.mu.Unlock()
 	b.store.releaseChain(old)
 	return nil
 }
 
+// merging is a directory of the top layer that is to merge with the base's.
+type merging struct {
+	e    *entry
+	path string
+	own  bool // keeps attributes of its own
+}
+
+// mergers are the directories of the top that hide or replace the base's, where
+// that is there. applied: the base has their modes.
+func (b *Branch) mergers(dir *entry, at string, applied map[string]bool, out []merging) ([]merging, error) {
+	for name, c := range dir.dir.children {
+		if c.kind != dirEntry {
+			continue
+		}
+		path := join(at, name)
+		var st unix.Stat_t
+		err := b.store.base.stat(path, &st)
+		if k := KindOf(err); err != nil && k != NotExist && k != NotDir {
+			return nil, err
+		}
+		if err == nil && isDir(st.Mode) {
+			own := c.dir.own && !applied[path] && c.dir.mode != st.Mode&0o7777
+			if c.dir.opaque || c.dir.redirect != "" || c.dir.own != own {
+				out = append(out, merging{c, path, own})
+			}
+		}
+		if out, err = b.mergers(c, path, applied, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// mergeLocked makes directories merge, in the index. Needs the top's mutex.
+func (b *Branch) mergeLocked(all []merging) {
+	for _, m := range all {
+		d := m.e.dir
+		d.opaque, d.redirect, d.own = false, "", m.own
+		d.stamp = b.store.serial()
+		sum := b.shareOf(m.e)
+		if m.own {
+			sum = b.store.unique()
+		}
+		b.top().setSum(m.e, sum)
+		b.changed(m.path, OpReplace, Origin{})
+	}
+}
+
+// mergeOnDisk does the same on disk. A kill before its end leaves directories
+// that hide what was applied, until the next Open rebases the branch again.
+func (b *Branch) mergeOnDisk(all []merging) error {
+	top := b.top()
+	for _, m := range all {
+		names := []string{xattrOpaque, xattrRedirect, xattrMode}
+		if m.own {
+			names = names[:2]
+		}
+		for _, name := range names {
+			if err := top.removeXattr(m.path, name); err != nil && err != unix.ENODATA {
+				return err
+			}
+		}
+		if b.store.xattrWhites && len(m.e.dir.children) > 0 {
+			if err := top.setXattr(m.path, xattrOpaque, []byte("x")); err != nil {
+				return err
+			}
+		}
+		b.store.step("merged")
+	}
+	return nil
+}
+
 // uncover takes the entries at these paths, and what says nothing any more, out
-// of a directory of the top layer, which is all of the branch. A directory merges
-// with the base's before its entries go.
+// of a directory of the top layer, which is all of the branch, where the base's
+// directories show by now.
 func (b *Branch) uncover(dir *entry, at string, paths map[string]bool) error {
 	names := make([]string, 0, len(dir.dir.children))
 	for name := range dir.dir.children {
@@ -150,27 +248,21 @@ func (b *Branch) uncover(dir *entry, at string, paths map[string]bool) error {
 func (b *Branch) uncoverDir(e *entry, path string, paths map[string]bool) error {
 	top := b.top()
 	var st unix.Stat_t
-	if err := b.store.base.stat(path, &st); err == nil && isDir(st.Mode) {
-		if err := b.merge(e, path, &st, paths[path]); err != nil {
-			return err
-		}
-		if err := b.uncover(e, path, paths); err != nil {
-			return err
-		}
-	} else if k := KindOf(err); err == nil || k == NotExist || k == NotDir {
-		if err := b.uncover(e, path, paths); err != nil {
-			return err
-		}
-		if !paths[path] {
-			return nil // a directory of the branch alone
-		}
-	} else {
+	err := b.store.base.stat(path, &st)
+	if k := KindOf(err); err != nil && k != NotExist && k != NotDir {
 		return err
+	}
+	alone := err != nil || !isDir(st.Mode)
+	if err := b.uncover(e, path, paths); err != nil {
+		return err
+	}
+	if alone && !paths[path] {
+		return nil // a directory of the branch alone
 	}
 	if e.dir.own || e.dir.opaque || len(e.dir.children) > 0 {
 		return nil
 	}
-	err := top.at(path, func(dir int, name string) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+	err = top.at(path, func(dir int, name string) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
 	if err != nil {
 		return err
 	}
@@ -178,41 +270,6 @@ func (b *Branch) uncoverDir(e *entry, path string, paths map[string]bool) error 
 	defer top.mu.Unlock()
 	b.dropIndex(e)
 	b.changed(path, OpAttr, Origin{})
-	return nil
-}
-
-// merge makes a directory of the top one that merges with the base's, which is
-// there. applied: the base has its mode.
-func (b *Branch) merge(e *entry, path string, st *unix.Stat_t, applied bool) error {
-	top := b.top()
-	own := e.dir.own && !applied && e.dir.mode != st.Mode&0o7777
-	if !e.dir.opaque && e.dir.redirect == "" && e.dir.own == own {
-		return nil
-	}
-	for name, drop := range map[string]bool{xattrOpaque: e.dir.opaque, xattrRedirect: e.dir.redirect != "", xattrMode: !own} {
-		if !drop {
-			continue
-		}
-		if err := top.removeXattr(path, name); err != nil && err != unix.ENODATA {
-			return err
-		}
-		b.store.step("merging")
-	}
-	if b.store.xattrWhites && len(e.dir.children) > 0 {
-		if err := top.setXattr(path, xattrOpaque, []byte("x")); err != nil {
-			return err
-		}
-	}
-	top.mu.Lock()
-	defer top.mu.Unlock()
-	e.dir.opaque, e.dir.redirect, e.dir.own = false, "", own
-	e.dir.stamp = b.store.serial()
-	sum := b.shareOf(e)
-	if own {
-		sum = b.store.unique()
-	}
-	top.setSum(e, sum)
-	b.changed(path, OpReplace, Origin{})
 	return nil
 }
 

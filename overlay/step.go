@@ -209,34 +209,53 @@ func (s *Store) finishLandings() ([]Repair, error) {
 	}
 	var repairs []Repair
 	for _, n := range names {
-		path := "applies/" + n.Name
-		data, err := s.readState(path)
+		r, err := s.finishLanding("applies/" + n.Name)
+		repairs = append(repairs, r...)
 		if err != nil {
-			return repairs, err
-		}
-		var r landingRecord
-		repair := Repair{}
-		if json.Unmarshal(data, &r) != nil {
-			repair.What = fmt.Sprintf("ignored the unreadable note %s", n.Name)
-		} else if repair.Branch = r.Branch; strings.HasSuffix(n.Name, ".done") {
-			repair.What = "completed an interrupted apply"
-			if b, err := s.Branch(r.Branch); err == nil {
-				if err := b.locked(func() error { return b.rebase(r.paths()) }); err != nil {
-					repair.What += fmt.Sprintf(", though the branch still holds what was applied: %v", err)
-				}
-			}
-			s.clearStages(&r)
-		} else {
-			repair.What = "took back an interrupted apply"
-			for _, kept := range s.takeBack(&r) {
-				repairs = append(repairs, Repair{Branch: r.Branch, Path: kept, What: "left as it is now: it was changed after an apply was interrupted"})
-			}
-			s.clearStages(&r)
-		}
-		repairs = append(repairs, repair)
-		if err := unix.Unlinkat(s.state.fd, path, 0); err != nil {
 			return repairs, err
 		}
 	}
 	return repairs, nil
+}
+
+func (s *Store) finishLanding(note string) (repairs []Repair, err error) {
+	data, err := s.readState(note)
+	if err != nil {
+		return nil, err
+	}
+	var r landingRecord
+	done, held := strings.HasSuffix(note, doneNote), strings.HasSuffix(note, heldNote)
+	switch {
+	case json.Unmarshal(data, &r) != nil:
+		repairs = append(repairs, Repair{What: "ignored the unreadable note " + note})
+	case done || held:
+		repair := Repair{Branch: r.Branch, What: "completed an interrupted apply"}
+		if b, err := s.Branch(r.Branch); err == nil { // else it was not kept
+			err = b.locked(func() error {
+				return b.rebase(r.paths(), held, func() error { held = true; return s.rename(note, heldName(note)) })
+			})
+			if held && done {
+				note = heldName(note)
+			}
+			if err != nil {
+				return append(repairs, Repair{Branch: r.Branch, What: fmt.Sprintf("could not complete an interrupted apply: %v", err)}), nil
+			}
+		}
+		s.clearStages(&r)
+		repairs = append(repairs, repair)
+	default:
+		for _, kept := range s.takeBack(&r) {
+			repairs = append(repairs, Repair{Branch: r.Branch, Path: kept, What: "left as it is now: it was changed after an apply was interrupted"})
+		}
+		s.clearStages(&r)
+		repairs = append(repairs, Repair{Branch: r.Branch, What: "took back an interrupted apply"})
+	}
+	return repairs, unix.Unlinkat(s.state.fd, note, 0)
+}
+
+func heldName(note string) string { return strings.TrimSuffix(note, doneNote) + heldNote }
+
+// rename renames a note.
+func (s *Store) rename(from, to string) error {
+	return unix.Renameat(s.state.fd, from, s.state.fd, to)
 }
