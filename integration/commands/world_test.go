@@ -59,8 +59,8 @@ var module = map[string]string{
 // world is a workspace with its own daemon.
 type world struct {
 	*stage.Stage
-	top, binary, home string
-	before            stage.Tree
+	top, binary, home, temp string
+	before                  stage.Tree
 }
 
 func newWorld(t testing.TB) *world {
@@ -88,7 +88,9 @@ func newWorld(t testing.TB) *world {
 	w := &world{Stage: s, top: filepath.Dir(s.Dir), binary: binary}
 	w.home = filepath.Join(w.top, "home")
 	must(t, os.Mkdir(w.home, 0o755))
-	s.Env = append(s.Env, "PATH="+tools+":"+os.Getenv("PATH"), "HOME="+w.home, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod")
+	w.temp = filepath.Join(w.top, "temp")
+	must(t, os.Mkdir(w.temp, 0o755))
+	s.Env = append(s.Env, "PATH="+tools+":"+os.Getenv("PATH"), "HOME="+w.home, "TMPDIR="+w.temp, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod")
 	w.native(t, "git", "status", "--short")
 	w.before, err = stage.Read(s.Dir)
 	must(t, err)
