@@ -97,6 +97,19 @@ type tsRepair struct {
 	files    []string // read them anew, sorted
 }
 
+// configures says whether news may be of what tsserver asks the disk about only
+// once: whether there is a tsconfig.json (configFileExistenceInfoCache), and what
+// stands in a file that one extends, whatever its name.
+func configures(file string, n tsNews) bool {
+	if strings.Contains(file, "/node_modules/") {
+		return false
+	}
+	base := path.Base(file)
+	return path.Ext(file) == "" && n.appeared && base != "node_modules" ||
+		tsConfig.MatchString(base) && n.appeared ||
+		path.Ext(file) == ".json" && !tsConfig.MatchString(base) && base != "package.json"
+}
+
 // repair says what has to be done. watched: the server hands file events to
 // tsserver, in order. open are the paths of open documents.
 //
@@ -104,17 +117,15 @@ type tsRepair struct {
 // the time of the event is not watched, and closing its document does not read
 // the file if tsserver takes its text for the file's (ScriptInfo.close,
 // TextStorage.ownFileText). Without events: a changed file is read anew by name,
-// what came or went needs the projects to be resolved anew, and whether there is
-// a tsconfig.json at a path is asked of the disk only once, so that news of one
-// need a new tsserver (configFileExistenceInfoCache).
+// what came or went needs the projects to be resolved anew, and what configures
+// projects needs a new tsserver.
 func (d *tsDisk) repair(watched bool, open map[string]bool) tsRepair {
 	r := tsRepair{serial: d.serial}
 	for file, n := range d.news {
 		switch {
 		case d.shifted[file]:
 			r.projects = true
-			base := path.Base(file)
-			r.restart = r.restart || !watched && n.appeared && (tsConfig.MatchString(base) || path.Ext(file) == "")
+			r.restart = r.restart || !watched && configures(file, n)
 		case n.appeared && !watched:
 			r.projects = true
 		case open[file] && !n.closed:
