@@ -63,6 +63,14 @@ func play(ctx context.Context, cfg config, s Server, seed uint64, out io.Writer)
 		return nil, err
 	}
 	r.index()
+	programs, err := os.MkdirTemp("", "oracle-bin-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(programs)) }()
+	if r.server, err = s.disguise(programs); err != nil {
+		return nil, err
+	}
 	if r.stage, err = stage.New(ctx, r.source); err != nil {
 		return nil, err
 	}

@@ -57,9 +57,6 @@ type Project struct {
 	Files map[string]string
 }
 
-// servers are those that the oracle knows.
-var servers = []Server{goplsServer, rustServer, clangdServer, clangdCPPServer, pyrightServer, basedpyrightServer}
-
 // find returns the named servers, all for "".
 func find(names string) ([]Server, error) {
 	if names == "" {

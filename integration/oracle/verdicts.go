@@ -147,10 +147,10 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 		missing, extra := q.said[path].compare(said[path])
 		if explained[path] {
 			v.explained++
-			v.tell(q, "explained: %s: another run of the bare server says what shadowlsp said (%d missing, %d extra here)", path, len(missing), len(extra))
-			continue
+			v.tell(q, "explained: %s: another run of the bare server says what shadowlsp said, and this one not:", path)
+		} else {
+			v.tell(q, "DIFFERENT: %s", path)
 		}
-		v.tell(q, "DIFFERENT: %s", path)
 		for _, one := range missing {
 			fmt.Fprintf(v.r.out, "      only the fresh server: %s\n", one)
 		}
@@ -158,6 +158,9 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 			fmt.Fprintf(v.r.out, "      only shadowlsp:        %s\n", one)
 		}
 		for n, other := range others {
+			if explained[path] {
+				break
+			}
 			if !slices.Equal(other[path], said[path]) {
 				fmt.Fprintf(v.r.out, "      fresh server no. %d says something else again: %q\n", n+2, other[path])
 			}

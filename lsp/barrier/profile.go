@@ -195,7 +195,7 @@ func (p Profile) drops(arg, name string) (Flag, bool) {
 }
 
 // known are the servers with a file of their own.
-var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, typescriptLanguageServer, vtsls}
+var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, dockerfile, typescriptLanguageServer, vtsls}
 
 // For recognises a server by its command, or by the answer that it gave to an
 // initialize request (the person's own, or an instance's; may be nil): its name,
