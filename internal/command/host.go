@@ -266,7 +266,7 @@ func (k *keeper) start(over *overlay.Branch) error {
 	for _, path := range h.cfg.Keep {
 		keep = append(keep, sandbox.Kept{Path: path})
 	}
-	for _, path := range h.cfg.Write {
+	for _, path := range h.shared() {
 		keep = append(keep, sandbox.Kept{Path: path, Writable: true})
 	}
 	box, err := sandbox.StartKeeper(context.Background(), sandbox.KeeperSpec{
@@ -290,6 +290,14 @@ func (k *keeper) start(over *overlay.Branch) error {
 		_ = view.Close() // the cause is what counts
 	}
 	return err
+}
+
+// shared are those of Config.Write that are there.
+func (h *Host) shared() []string {
+	return slices.DeleteFunc(slices.Clone(h.cfg.Write), func(path string) bool {
+		_, err := os.Stat(path)
+		return err != nil
+	})
 }
 
 // maxListening bounds the sockets that are hidden one by one.

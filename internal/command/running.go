@@ -102,7 +102,7 @@ func (k *keeper) begin(ctx context.Context, c Command, s Streams) (*Running, err
 		Stdin: s.In, Stdout: s.Out, Stderr: s.Err,
 		Priority: h.cfg.Priority(),
 		Confine: &sandbox.Confine{
-			Write:     slices.Concat([]string{h.cfg.Caches}, h.cfg.Write, c.Write),
+			Write:     slices.Concat([]string{h.cfg.Caches}, h.shared(), c.Write),
 			SharedNet: c.Net == sandbox.NetHost, Strict: c.Strict,
 			Memory: limit(c.Limits.Memory, 0), FileSize: limit(c.Limits.FileSize, 0), Processes: limit(c.Limits.Processes, DefaultProcesses),
 		},
@@ -175,7 +175,7 @@ func (k *keeper) environment(c Command) []string {
 		set[cache.variable] = filepath.Join(k.host.cfg.Caches, cache.dir)
 	}
 	env := make([]string, 0, len(c.Env)+len(set))
-	shared := slices.Concat(k.host.cfg.Write, c.Write)
+	shared := slices.Concat(k.host.shared(), c.Write)
 	for _, pair := range c.Env {
 		name, value, _ := strings.Cut(pair, "=")
 		if slices.Contains(temporary, name) || set[name] != "" && !named(value, shared) {

@@ -125,6 +125,10 @@ func take(kept Kept) (fd int, dir bool, err error) {
 
 // writable makes a path writable again in this mount namespace.
 func writable(path string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil || fs.Flags&unix.ST_RDONLY == 0 {
+		return err
+	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return err

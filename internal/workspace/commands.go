@@ -39,7 +39,7 @@ func (d *daemon) openCommands() (err error) {
 		Root: d.root, Base: way.Base, UserNS: d.mode.UserNS, NoPIDNamespace: d.mode.NoPIDNamespace,
 		Hide: hide, Keep: keep,
 		Sockets: filepath.Join(p.Runtime, "b"), Agent: d.branchAgent,
-		Caches: filepath.Join(p.State, "caches"), Write: d.cfg.RunWrite,
+		Caches: filepath.Join(p.State, "caches"), Write: d.runWrite(),
 		Priority: d.priority, Log: d.cfg.Log,
 	})
 	return err
@@ -50,6 +50,24 @@ func (d *daemon) openCommands() (err error) {
 var runKept = []string{
 	"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf",
 	"/run/current-system", "/run/booted-system", "/run/wrappers", "/run/opengl-driver",
+}
+
+// runWrite are the paths that the configuration lets every command write.
+func (d *daemon) runWrite() (paths []string) {
+	for _, path := range d.config.Run.Write {
+		if rest, ok := strings.CutPrefix(path, "~"); ok {
+			path = d.variable("HOME") + rest
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil && filepath.IsAbs(real) {
+			path = real
+		}
+		if !filepath.IsAbs(path) {
+			d.cfg.Log.Warn().Str("path", path).Msg("run.write names a path that is not absolute: it is left out")
+			continue
+		}
+		paths = append(paths, filepath.Clean(path))
+	}
+	return paths
 }
 
 // variable is a variable of the daemon's environment.

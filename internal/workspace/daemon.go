@@ -45,8 +45,6 @@ type Config struct {
 	Env    []string
 	Layers Layers
 	Mode   mode.Mode // as asked for
-	// RunWrite are paths outside the folder that commands in branches may write.
-	RunWrite []string
 	// Linger is how long the daemon stays when nothing needs it any more.
 	Linger time.Duration
 	// Ready is told once: nil when the daemon listens, or why it does not.
