@@ -11,22 +11,31 @@ import (
 	"shadowlsp/overlay"
 )
 
-// A directory is read without being opened, and the kernel keeps the listing,
-// until a name of it changes. Why what it keeps is right:
+// A directory is read without being opened, and the kernel keeps the listing
+// until a name in it changes. Why what it keeps is right: a change is made, then
+// a name in the directory is told of, then the listing's pages are dropped.
 //
-//	i_rwsem   The kernel holds it shared from the asking for names to the keeping
-//	          of the answer, and takes it exclusively for a notification about a
-//	          name in the directory. Whoever changes first and notifies after has
-//	          therefore waited for every answer of before the change.
-//	i_version A notification of a name that the kernel knows counts it up, and a
-//	          listing begun before is not given any more to who starts to read.
-//	pages     A name that it does not know changes nothing: then the pages of the
-//	          listing are dropped, after that wait. One page of it missing, the
-//	          whole listing is.
+//   - The kernel holds the directory's lock shared from asking for names to
+//     having kept the answer, and takes it exclusively for a notification about a
+//     name, known or not. After that no answer of before the change is under way,
+//     and none comes.
+//   - What was kept before goes with the pages. All that a listing has in common
+//     is its beginning: where the first page is missing, the rest is not used,
+//     even where somebody who began before the change reads on and adds to it.
 //
-// (fs/fuse/readdir.c and fuse_reverse_inval_entry in fs/fuse/dir.c. The order is
-// all: pages dropped first may be filled again by an answer under way.) What the
-// view itself changes counts i_version up under the exclusive lock.
+// (fs/fuse/readdir.c, and fuse_reverse_inval_entry in fs/fuse/dir.c. In the other
+// order an answer under way fills what was dropped: FUSE.md's wrong listings.)
+//
+// The kernel does its part of this where the view itself makes or removes a name,
+// but looks at it only when somebody begins to read: who began after the change
+// may go on, at the second call, in what one who began before has completed
+// since (TestListingsUnderHammer saw it once in ten thousand). So the pages are
+// dropped there, too, by the handler: the kernel holds the directory's lock
+// exclusively meanwhile, so nobody who reads it has a page of it locked.
+//
+// The price: pages that are dropped while a listing of several calls is half kept
+// keep it from ever being kept whole, until the kernel forgets the directory.
+// It is then read from us each time.
 //
 // Without an open there is no snapshot: each answer is of its own moment. A
 // position is therefore the hash of a name, so that who reads on finds all that
@@ -88,6 +97,20 @@ func (l *listings) forgetLocked(n *node) {
 		delete(l.of, n)
 		l.order = slices.DeleteFunc(l.order, func(m *node) bool { return m == n })
 	}
+}
+
+// changedNames tells what the view itself has done to a directory's names. It is
+// called by the handler of that, before the answer; name: one that has gone.
+func (v *View) changedNames(n *node, gone string) {
+	if !v.keepsListings {
+		return
+	}
+	if gone == "" {
+		v.listings.forget(n)
+	} else {
+		v.listings.removed(n, gone)
+	}
+	v.content(n)
 }
 
 // removed takes one name out: who removes all of a large directory as he reads

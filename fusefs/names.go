@@ -36,7 +36,7 @@ func (v *View) make(header *fuse.InHeader, name string, out *fuse.EntryOut, make
 		return status(err)
 	}
 	n := v.table.made(parent, name, on)
-	v.listings.forget(parent)
+	v.changedNames(parent, "")
 	v.keep(n)
 	v.entry(out, n, on, watched)
 	return fuse.OK
@@ -99,7 +99,7 @@ func (v *View) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *f
 		return status(err)
 	}
 	v.table.linkedAs(n, parent, name)
-	v.listings.forget(parent)
+	v.changedNames(parent, "")
 	v.own(n, on)
 	v.entry(out, n, on, watched)
 	return fuse.OK
@@ -148,7 +148,7 @@ func (v *View) remove(header *fuse.InHeader, name string, remove func(path strin
 	if err := remove(path); err != nil {
 		return status(err)
 	}
-	v.listings.removed(parent, name)
+	v.changedNames(parent, name)
 	if n != nil {
 		v.table.removed(n, parent, name)
 	}
@@ -220,8 +220,8 @@ func (v *View) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNam
 	if err := v.branch.Rename(oldPath, newPath, flags, v.origin); err != nil {
 		return status(err)
 	}
-	v.listings.forget(from.parent)
-	v.listings.forget(to.parent)
+	v.changedNames(from.parent, "")
+	v.changedNames(to.parent, "")
 	if n != nil && n == over {
 		return fuse.OK // two names of one file: nothing happens, by the book
 	}

@@ -151,7 +151,7 @@ func (v *View) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 		return status(err)
 	}
 	n := v.table.made(parent, name, on)
-	v.listings.forget(parent)
+	v.changedNames(parent, "")
 	writes := wantsWrite(in.Flags)
 	n.open.mu.Lock()
 	n.open.becomeLocked(on, w)

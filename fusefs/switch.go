@@ -72,10 +72,12 @@ func (v *View) tellSwitch(paths []string, stats *SwitchStats) {
 	stats.Paths = len(paths)
 	dir := ""
 	parents := v.table.at("")
-	changed := map[*node]reach{}
+	changed := map[*node]bool{} // and whether a name in it was told of
 	for _, path := range paths {
 		if path == "" {
-			changed[v.table.root] = max(changed[v.table.root], untold)
+			if _, there := changed[v.table.root]; !there {
+				changed[v.table.root] = false
+			}
 			continue
 		}
 		d, name := splitPath(path)
@@ -86,11 +88,12 @@ func (v *View) tellSwitch(paths []string, stats *SwitchStats) {
 			stats.Known++
 		}
 		for _, parent := range parents {
-			changed[parent] = max(changed[parent], v.name(parent, name, path))
+			told := v.name(parent, name, path)
+			changed[parent] = changed[parent] || told
 		}
 	}
-	for n, r := range changed {
-		v.relist(n, r)
+	for n, told := range changed {
+		v.relist(n, told)
 	}
 }
 

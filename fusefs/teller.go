@@ -177,7 +177,7 @@ func (t *teller) tell(n news) {
 		}
 	case ofListing:
 		for _, dir := range v.table.at(n.path) {
-			v.relist(dir, untold)
+			v.relist(dir, false)
 		}
 	case ofAll:
 		v.tellAll()
@@ -252,8 +252,8 @@ func (v *View) inPlace(parent *node, name, path string, bytes bool) {
 }
 
 // name tells that a name may mean something else. The directory's listing is
-// another matter: see relist, which takes the answer.
-func (v *View) name(parent *node, name, path string) reach {
+// another matter: see relist, which takes whether the kernel was told.
+func (v *View) name(parent *node, name, path string) (told bool) {
 	known := v.table.children(parent, name)
 	var dirs []*node
 	for _, n := range known {
@@ -272,34 +272,36 @@ func (v *View) name(parent *node, name, path string) reach {
 				// The same directory: dropping it would drop all that the
 				// kernel knows below.
 				v.attrs(n)
-				return untold
+				return false
 			}
 		}
 	}
-	return v.entryGone(parent, name)
+	v.entryGone(parent, name)
+	return true
 }
 
 // below tells that every name below a directory may mean something else: it is
 // another directory now, but whoever stands in the old one still has it.
 func (v *View) below(dir *node) {
-	dirs := map[*node]reach{dir: untold}
+	dirs := map[*node]bool{dir: false}
 	for _, c := range v.table.allBelow(dir) {
 		for _, n := range v.table.children(c.parent, c.name) {
 			if n.dir {
-				dirs[n] = max(dirs[n], untold)
+				dirs[n] = false // its own names come after it
 			}
 		}
-		dirs[c.parent] = max(dirs[c.parent], v.entryGone(c.parent, c.name))
+		v.entryGone(c.parent, c.name)
+		dirs[c.parent] = true
 	}
-	for n, r := range dirs {
-		v.relist(n, r)
+	for n, told := range dirs {
+		v.relist(n, told)
 	}
 }
 
 // tellBase tells of a change of the base.
 func (v *View) tellBase(dir, name string, named bool) {
 	for _, parent := range v.table.lowerDirs(dir) {
-		r := untold
+		told := false
 		for _, n := range v.table.children(parent, name) {
 			switch {
 			case n.dir && named:
@@ -316,10 +318,11 @@ func (v *View) tellBase(dir, name string, named bool) {
 			}
 		}
 		if named || !v.onlyDirs(parent, name) {
-			r = v.entryGone(parent, name)
+			v.entryGone(parent, name)
+			told = true
 		}
 		if named {
-			v.relist(parent, r)
+			v.relist(parent, told)
 		}
 	}
 }
@@ -355,40 +358,23 @@ func (v *View) tellAll() {
 	}
 }
 
-// reach is how far a notification about a name in a directory has gone there.
-type reach uint8
-
-const (
-	untold  reach = iota
-	waited        // for answers under way; the name was not known
-	counted       // as a change of the directory
-)
-
-// entryGone makes the kernel look a name up again.
-func (v *View) entryGone(parent *node, name string) reach {
-	st := v.server.EntryNotify(parent.id, name)
-	v.told(st)
-	if st == fuse.OK {
-		return counted
-	}
-	return waited
+// entryGone makes the kernel look a name up again. It waits until nobody is
+// reading the directory.
+func (v *View) entryGone(parent *node, name string) {
+	v.told(v.server.EntryNotify(parent.id, name))
 }
 
 // noName is in no directory. If it is, nothing but a look-up is lost.
 const noName = ".shadowlsp-no-such-name"
 
 // relist makes the kernel ask for the names in a directory again, and for its
-// attributes. Why so: see dir.go.
-func (v *View) relist(n *node, r reach) {
-	if r == untold {
-		r = v.entryGone(n, noName)
+// attributes; told: of a name in it, since it changed. Why so: see dir.go.
+func (v *View) relist(n *node, told bool) {
+	if !told {
+		v.entryGone(n, noName)
 	}
 	v.listings.forget(n)
-	if r == counted {
-		v.attrs(n)
-	} else {
-		v.content(n)
-	}
+	v.content(n)
 }
 
 // attrs makes the kernel ask for attributes again.
