@@ -156,7 +156,7 @@ func (s *Scheduler) submit(e Submit) {
 		refuse(NoBranch, errors.New("the branch is being dropped"))
 		return
 	case b != nil && b.queued() >= s.cfg.MaxQueued:
-		refuse(QueueFull, fmt.Errorf("%d requests wait, the limit MaxQueued: wait for answers before asking more", s.cfg.MaxQueued))
+		refuse(QueueFull, fmt.Errorf("%d requests of it wait, which is the limit: wait for answers before asking more", s.cfg.MaxQueued))
 		return
 	case s.brokenUntil() > s.now:
 		refuse(Unavailable, s.whyUnavailable())

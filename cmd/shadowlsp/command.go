@@ -41,6 +41,7 @@ type options struct {
 	store       storeFlag
 	layerMax    sizeFlag
 	mode        modeFlag
+	limits      workspace.Limits
 }
 
 func command() *cobra.Command {
@@ -75,6 +76,9 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.DurationVar(&o.idleStop, "idle-stop", 15*time.Minute, "how long instances stay when nobody asks anything")
 	f.StringVar(&o.priority, "priority", "auto", "processor, disk and memory priority of instances: idle, normal, or auto (idle while an editor is attached)")
 	f.Var(&o.mode, "mode", "how servers see a branch: full (as their disk), documents (as open documents), auto (the best that the machine gives; see doctor)")
+	for _, l := range limitFlags(&o.limits) {
+		f.IntVar(l.value, l.name, 0, l.usage)
+	}
 	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
@@ -144,6 +148,7 @@ func (o *options) starter(server []string) (launch.Starter, error) {
 	if o.layerMax != 0 {
 		args = append(args, "--layer-max", o.layerMax.String())
 	}
+	args = append(args, limitArgs(o.limits)...)
 	if o.verbose {
 		args = append(args, "--verbose")
 	}
@@ -250,6 +255,7 @@ func (o *options) serve(p root.Place, server []string, detached bool) (err error
 		AgentRemote: o.agentRemote,
 		Instances:   o.instances,
 		IdleStop:    o.idleStop,
+		Limits:      o.limits,
 		Priority:    workspace.Priority(o.priority),
 		TraceFile:   o.traceDump,
 		Server:      server,

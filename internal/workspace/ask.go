@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"shadowlsp/lsp/agent"
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/lsp/wire"
@@ -28,7 +29,7 @@ func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wir
 	}
 	i.ask(s, true)
 	defer i.ask(s, false)
-	return i.server.Forward(ctx, m, progress{s.peer})
+	return i.server.Forward(ctx, m, progress{s.peer, agent.ProgressOf(ctx)})
 }
 
 // documentOf is the document that a request's params name, if they do.

@@ -10,10 +10,6 @@ import (
 	"shadowlsp/overlay"
 )
 
-// MaxBranches bounds the branches of one workspace. An idle one costs some
-// kilobytes; the limit catches an agent that makes branches in a loop.
-const MaxBranches = 10_000
-
 // openBranches takes up the branches that were kept.
 func (d *daemon) openBranches() error {
 	for _, info := range d.store.List() {
@@ -59,8 +55,8 @@ func (d *daemon) attachBranch(o agent.Options) (*branch, error) {
 		b.attach()
 		return b, nil
 	}
-	if len(d.branches) >= MaxBranches {
-		return nil, wire.Errorf(wire.CodeRequestFailed, "the workspace has %d branches, which is the limit: drop some", MaxBranches)
+	if err := d.roomForBranchLocked(); err != nil {
+		return nil, err
 	}
 	name := o.Branch
 	for name == "" {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"shadowlsp/lsp/agent"
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/lsp/wire"
@@ -135,13 +134,10 @@ func (c client) Notification(method string, params json.RawMessage) {
 
 // Progress implements shadow.Client.
 func (c client) Progress(params json.RawMessage) {
+	if !c.i.ready.Load() {
+		c.i.p.loads(params)
+	}
 	c.i.log.Debug().RawJSON("params", params).Msg("server progress")
 }
-
-// progress passes progress of a request on to the agent that asked.
-type progress struct{ peer agent.Peer }
-
-// Progress implements shadow.Sink.
-func (p progress) Progress(params json.RawMessage) { p.peer.Notify("$/progress", params) }
 
 var _ shadow.Client = client{}

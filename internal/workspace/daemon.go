@@ -36,6 +36,7 @@ type Config struct {
 	IdleStop time.Duration
 	// Priority of instances; "" is PriorityAuto.
 	Priority Priority
+	Limits   Limits
 	// TraceFile receives every message and event; "" is none.
 	TraceFile string
 	// Server is the command where no editor has named one; may be empty.

@@ -55,6 +55,7 @@ type instance struct {
 	ended   chan struct{} // closed when nothing of it is left
 
 	up       atomic.Bool // server is set
+	ready    atomic.Bool // it has loaded
 	stopOnce sync.Once
 	started  time.Time
 	lastTurn scheduler.TurnID // guarded by pool.mu

@@ -104,10 +104,12 @@ func (d *daemon) explain(err error) error {
 		return err
 	}
 	type mark struct {
+		Limit  string `json:"limit,omitempty"`
 		Branch string `json:"branch"`
 		Held   int64  `json:"branchBytes"`
 		Used   int64  `json:"usedBytes"`
 		Max    int64  `json:"maxBytes"`
+		Most   int64  `json:"max,omitempty"`
 	}
 	m := mark{Branch: e.Branch, Used: d.store.Used(), Max: d.layers.Max}
 	for _, info := range d.store.List() {
@@ -117,6 +119,7 @@ func (d *daemon) explain(err error) error {
 	}
 	what := fmt.Sprintf("no room for %s in branch %s, which holds %s: ", e.Path, m.Branch, Size(m.Held))
 	if e.Err == nil {
+		m.Limit, m.Most = "layer-max", m.Max
 		what += fmt.Sprintf("all branches of the workspace hold %s of the %s that --layer-max allows. Take edits back, end connections whose branches are not kept, or restart the daemon (`shadowlsp stop`) with a larger --layer-max", Size(m.Used), Size(m.Max))
 	} else {
 		what += fmt.Sprintf("the file system of %s is full (%v). Make room there, or set XDG_STATE_HOME to another one", d.layers.Dir, e.Err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"shadowlsp/lsp/agent"
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/wire"
 	"shadowlsp/scheduler"
@@ -22,6 +23,8 @@ import (
 type pool struct {
 	d       *daemon
 	key     string
+	// maxQueued is Limits.Queued.
+	maxQueued int
 	profile barrier.Profile
 	log     zerolog.Logger
 	ctx     context.Context // ends with the pool
@@ -41,6 +44,7 @@ type pool struct {
 	learnt    learnt
 	releases  map[string]chan struct{} // branches being dropped, until released
 	switches  uint64
+	loading   string // what the server said last of its loading
 
 	// result is the InitializeResult of the newest instance; closed once there is
 	// one, or the pool has ended.
@@ -58,6 +62,7 @@ type job struct {
 	done   chan struct{} // closed when err is set
 	err    error
 	cancel context.CancelFunc // of the attempt that runs, nil while none does
+	shown  bool               // the agent was told that it runs
 }
 
 func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config) *pool {
@@ -66,6 +71,7 @@ func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config)
 		d: d, key: serverKey(l.Command), profile: profile,
 		log: d.cfg.Log.With().Str("server", profile.Name).Logger(),
 		ctx: ctx, cancel: cancel, began: time.Now(),
+		maxQueued:  cfg.MaxQueued,
 		sched:      scheduler.New(cfg),
 		jobs:       map[scheduler.RequestID]*job{},
 		instances:  map[scheduler.InstanceID]*instance{},
@@ -91,6 +97,9 @@ func (p *pool) do(ctx context.Context, b *branch, class scheduler.Class, f func(
 	p.jobs[id] = j
 	p.stepLocked(scheduler.Submit{At: p.now(), Request: id, Branch: b.name, Class: class})
 	p.mu.Unlock()
+	if progress := agent.ProgressOf(ctx); progress != nil {
+		defer p.follow(progress, id)()
+	}
 	select {
 	case <-j.done:
 	case <-ctx.Done():
@@ -163,7 +172,7 @@ func (p *pool) performLocked(a scheduler.Action) {
 			j.cancel()
 		}
 	case scheduler.Fail:
-		p.endLocked(a.Request, schedulerError(a.Err))
+		p.endLocked(a.Request, schedulerError(a.Err, p.maxQueued))
 	case scheduler.EndTurn:
 		inst := p.instances[a.Instance]
 		if inst == nil {
@@ -279,6 +288,7 @@ func (p *pool) start(id scheduler.InstanceID, l learnt) {
 		p.down(id, err)
 		return
 	}
+	inst.ready.Store(true)
 	p.log.Info().Int("instance", int(id)).Dur("dur", time.Since(began)).Msg("instance is ready")
 	p.step(func(at time.Duration) scheduler.Event { return scheduler.InstanceUp{At: at, Instance: id} })
 	<-inst.ended
@@ -448,9 +458,11 @@ func (p *pool) close() {
 }
 
 // schedulerError is the one table from the scheduler's kinds to LSP's codes.
-func schedulerError(err *scheduler.Error) error {
+func schedulerError(err *scheduler.Error, maxQueued int) error {
 	code := wire.CodeRequestFailed
 	switch err.Kind {
+	case scheduler.QueueFull:
+		return agent.OverLimit("max-queued", int64(maxQueued), "%v (--max-queued)", err)
 	case scheduler.Cancelled:
 		code = wire.CodeRequestCancelled
 	case scheduler.InstanceLost, scheduler.TimedOut, scheduler.Unavailable, scheduler.SwitchRefused:

@@ -62,7 +62,9 @@ func (d *daemon) listen(ctx context.Context, l *listeners) (err error) {
 		}
 		addresses = append(addresses, a)
 	}
-	l.agents, err = agent.Listen(ctx, agent.ListenConfig{AllowRemote: d.cfg.AgentRemote, Log: d.cfg.Log}, addresses...)
+	l.agents, err = agent.Listen(ctx, agent.ListenConfig{
+		AllowRemote: d.cfg.AgentRemote, Log: d.cfg.Log, MaxConnections: d.cfg.Limits.Connections, Refused: d.agentConfig,
+	}, addresses...)
 	if err != nil {
 		return err
 	}
@@ -115,11 +117,15 @@ func (d *daemon) accept(l net.Listener, wg *sync.WaitGroup, handle func(net.Conn
 // agent serves one connection of the agent port. A unix socket that only its
 // owner can open needs no token; any local user can reach a TCP port.
 func (d *daemon) agent(ctx context.Context, c net.Conn) {
-	cfg := agent.Config{Trace: d.trace, Log: d.cfg.Log}
+	d.serveAgent(ctx, c, d.agentConfig(c), d)
+}
+
+func (d *daemon) agentConfig(c net.Conn) agent.Config {
+	cfg := agent.Config{Trace: d.trace, Log: d.cfg.Log, Limits: agent.Limits{Documents: d.cfg.Limits.Documents}}
 	if c.LocalAddr().Network() != "unix" {
 		cfg.Token = d.token
 	}
-	d.serveAgent(ctx, c, cfg, d)
+	return cfg
 }
 
 func (d *daemon) serveAgent(ctx context.Context, c net.Conn, cfg agent.Config, b agent.Backend) {

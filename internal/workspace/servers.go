@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -265,7 +266,7 @@ func (d *daemon) pool(c candidate, params json.RawMessage) (*pool, error) {
 	}
 	p := d.pools[c.key()]
 	if p == nil {
-		p = newPool(d, l, c.profile, scheduler.Config{Max: d.cfg.Instances, IdleStop: d.cfg.IdleStop})
+		p = newPool(d, l, c.profile, scheduler.Config{Max: d.cfg.Instances, IdleStop: d.cfg.IdleStop, MaxQueued: cmp.Or(d.cfg.Limits.Queued, defaultQueued)})
 		d.pools[c.key()] = p
 	}
 	return p, nil

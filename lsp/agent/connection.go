@@ -139,6 +139,7 @@ func (c *connection) readAll() error {
 				c.send(wire.NewError(answerID(m.ID), refused), true)
 				continue
 			}
+			c.follow(r, m)
 			it.req = r
 		case wire.Notification:
 			if known := methods[m.Method]; known.early {
@@ -240,6 +241,7 @@ func (c *connection) answer(r *request, result json.RawMessage, err error) {
 	if !c.requests.end(r) {
 		return
 	}
+	r.progress.end()
 	var p *panicError
 	if errors.As(err, &p) {
 		c.logPanic(p)

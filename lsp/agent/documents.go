@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"shadowlsp/lsp/docuri"
@@ -113,7 +114,7 @@ const heal = "its edits are not taken and it is not linted until a change brings
 // setText gives d a text within the limit on all texts.
 func (ds *documents) setText(d *document, content string) error {
 	if total := ds.bytes - len(d.Text) + len(content); total > ds.maxBytes {
-		return ds.lose(d, wire.Errorf(wire.CodeRequestFailed, "%s: the open documents would take %d bytes, %d are allowed: %s", d.spelled, total, ds.maxBytes, heal))
+		return ds.lose(d, OverLimit("text", int64(ds.maxBytes), "%s: the open documents would take %d bytes, %d are allowed: %s", d.spelled, total, ds.maxBytes, heal))
 	}
 	if d.lost {
 		if ds.texts >= ds.maxCount {
@@ -128,7 +129,7 @@ func (ds *documents) setText(d *document, content string) error {
 }
 
 func (ds *documents) tooMany(spelled string) error {
-	return wire.Errorf(wire.CodeRequestFailed, "%s: %d documents are open, which is the limit: close some, then open it again", spelled, ds.maxCount)
+	return OverLimit("max-documents", int64(ds.maxCount), "%s: %d documents are open in this connection, which is the limit (--max-documents): close some, then open it again", spelled, ds.maxCount)
 }
 
 // lose forgets d's text, since the agent's is another.
@@ -190,7 +191,12 @@ func (ds *documents) refuse(params json.RawMessage) *wire.Error {
 }
 
 func refusal(d *document) *wire.Error {
-	return wire.Errorf(wire.CodeRequestFailed, "the branch does not hold %s as you have it: %v", d.spelled, d.why)
+	e := wire.Errorf(wire.CodeRequestFailed, "the branch does not hold %s as you have it: %v", d.spelled, d.why)
+	var cause *wire.Error
+	if errors.As(d.why, &cause) {
+		e.Data = cause.Data // which limit it is, say
+	}
+	return e
 }
 
 // check returns the first broken invariant. Tests call it after every message.

@@ -66,8 +66,11 @@ type ListenConfig struct {
 	// AllowRemote accepts addresses, and peers, beyond loopback.
 	AllowRemote bool
 	// MaxConnections bounds the open connections of all addresses together. Over
-	// it a connection is closed unanswered: who it is is not known yet.
+	// it a connection's initialize is answered with an error, if its token is
+	// right; past refusals at a time it is closed unanswered.
 	MaxConnections int // default 1024
+	// Refused is how a connection is run to be told that; nil: without a token.
+	Refused func(net.Conn) Config
 	Log            zerolog.Logger
 }
 
@@ -75,12 +78,16 @@ type ListenConfig struct {
 // everything else (each connection takes one).
 const DefaultMaxConnections = 1024
 
+// refusals bounds the connections over the limit that are told so at a time.
+const refusals = 32
+
 // Listener is an open agent port. Run owns its goroutines: one per address, one
 // per connection.
 type Listener struct {
 	cfg       ListenConfig
 	listeners []net.Listener
 	slots     chan struct{} // one element per open connection
+	refusals  chan struct{} // one per connection that is being refused
 }
 
 // Listen opens all addresses, or none. A unix socket is only its owner's from
@@ -90,7 +97,10 @@ func Listen(ctx context.Context, cfg ListenConfig, addresses ...Address) (*Liste
 	if cfg.MaxConnections <= 0 {
 		cfg.MaxConnections = DefaultMaxConnections
 	}
-	l := &Listener{cfg: cfg, slots: make(chan struct{}, cfg.MaxConnections)}
+	if cfg.Refused == nil {
+		cfg.Refused = func(net.Conn) Config { return Config{Log: cfg.Log} }
+	}
+	l := &Listener{cfg: cfg, slots: make(chan struct{}, cfg.MaxConnections), refusals: make(chan struct{}, refusals)}
 	for _, a := range addresses {
 		one, err := listen(ctx, a, cfg.AllowRemote)
 		if err != nil {
@@ -199,10 +209,26 @@ func (l *Listener) Run(ctx context.Context, serve func(context.Context, net.Conn
 	for i, one := range l.listeners {
 		accepting.Go(func() {
 			errs[i] = l.accept(ctx, one, func(conn net.Conn) {
-				all.Go(func() {
-					defer func() { <-l.slots }()
-					serve(ctx, conn)
-				})
+				select {
+				case l.slots <- struct{}{}:
+					all.Go(func() {
+						defer func() { <-l.slots }()
+						serve(ctx, conn)
+					})
+					return
+				default:
+				}
+				select {
+				case l.refusals <- struct{}{}:
+					l.cfg.Log.Warn().Int("limit", l.cfg.MaxConnections).Msg("too many agent connections: one is refused")
+					all.Go(func() {
+						defer func() { <-l.refusals }()
+						refuse(ctx, conn, l.cfg.Refused(conn), OverLimit("max-connections", int64(l.cfg.MaxConnections),
+							"%d agents are connected, which is the limit (--max-connections): end some, or restart the daemon with a larger one", l.cfg.MaxConnections))
+					})
+				default:
+					_ = conn.Close()
+				}
 			})
 			if errs[i] != nil {
 				_ = l.Close() // one address that fails for good ends the port
@@ -239,12 +265,6 @@ func (l *Listener) accept(ctx context.Context, from net.Listener, start func(net
 			_ = conn.Close()
 			continue
 		}
-		select {
-		case l.slots <- struct{}{}:
-			start(conn)
-		default:
-			l.cfg.Log.Warn().Int("limit", l.cfg.MaxConnections).Msg("too many agent connections: one was refused")
-			_ = conn.Close()
-		}
+		start(conn)
 	}
 }

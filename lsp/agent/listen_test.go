@@ -143,8 +143,16 @@ func TestConnectionLimit(t *testing.T) {
 	<-accepted
 	dial(1)
 	<-accepted
-	if n, err := dial(0).Read(make([]byte, 1)); n != 0 || !isEOF(err) {
-		t.Errorf("%d, %v", n, err)
+	third := dial(0)
+	if err := wire.NewWriter(third).WriteFrame([]byte(initialize)); err != nil {
+		t.Fatal(err)
+	}
+	r := wire.NewReader(third, 1<<20)
+	if got, err := r.ReadFrame(); err != nil || !strings.Contains(string(got), `"data":{"shadowlsp":{"limit":"max-connections","max":2}}`) {
+		t.Errorf("%s, %v", got, err)
+	}
+	if _, err := r.ReadFrame(); !isEOF(err) {
+		t.Errorf("%v", err)
 	}
 	close(release)
 	if _, err := a.Read(make([]byte, 1)); !isEOF(err) {

@@ -24,6 +24,9 @@ type request struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	started time.Time
+	// progress is nil where the agent gave no token. It is set before the request
+	// is handed over.
+	progress *Progress
 }
 
 // requests is the table of unanswered requests of one connection. A request
@@ -56,7 +59,7 @@ func (t *requests) begin(ctx context.Context, m wire.Message) (*request, *wire.E
 		return nil, wire.Errorf(wire.CodeInvalidRequest, "%s: the id %s is in use by a request that has no answer yet", m.Method, clip(m.ID))
 	case full:
 		cancel(nil)
-		return nil, wire.Errorf(wire.CodeRequestFailed, "%s: %d requests of this connection have no answer yet: wait for some", m.Method, t.limit)
+		return nil, OverLimit("requests", int64(t.limit), "%s: %d requests of this connection have no answer yet, which is the limit: wait for some", m.Method, t.limit)
 	}
 	return r, nil
 }

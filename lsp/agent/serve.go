@@ -136,6 +136,7 @@ func (c *connection) handshake() (*request, wire.Message, Options, error) {
 			c.send(wire.NewError(nil, refused), true)
 			continue
 		}
+		c.follow(r, m)
 		options, err := c.admit(m)
 		if err != nil {
 			c.answer(r, nil, err)
@@ -216,6 +217,9 @@ func sameToken(given, want string) bool {
 func (c *connection) attach(ctx context.Context, r *request, m wire.Message, o Options) error {
 	a := Attach{Params: cutMember(m.Params, "initializationOptions", "shadowlsp"), Options: o, Peer: c}
 	a.Options.Token = ""
+	if r.progress != nil {
+		ctx = context.WithValue(ctx, progressKey{}, r.progress)
+	}
 	attached, err := guard(func() (Attached, error) { return c.backend.Attach(ctx, a) })
 	if err == nil && attached.Session == nil {
 		err = fail("attach", KindBackend, "no session")
