@@ -52,14 +52,17 @@ func (s *session) join(ctx context.Context, line []candidate) error {
 	}
 	s.pool = p
 	results := []json.RawMessage{result}
-	s.told[p.key] = nil
+	told := map[string]map[string]bool{p.key: nil}
 	for _, c := range line[1:] {
 		if offers := s.d.servers.offers(c.key()); offers != nil {
 			results = append(results, offers)
-			s.told[c.key()] = nil
+			told[c.key()] = nil
 		}
 	}
 	s.result = union.Initialize(results)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = told
 	return nil
 }
 
@@ -67,7 +70,7 @@ func (s *session) join(ctx context.Context, line []candidate) error {
 // was not known when it attached.
 func (s *session) offer(p *pool) {
 	offers := s.d.servers.offers(p.key)
-	if offers == nil || s.result == nil {
+	if offers == nil {
 		return
 	}
 	var languages []string
@@ -80,6 +83,10 @@ func (s *session) offer(p *pool) {
 		languages = nil
 	}
 	s.mu.Lock()
+	if s.told == nil { // it has not joined yet
+		s.mu.Unlock()
+		return
+	}
 	methods, known := s.told[p.key]
 	var news []union.Registration
 	for _, r := range union.Registrations(offers, s.params, languages) {
@@ -143,10 +150,11 @@ func (s *session) names() []string {
 
 // team are the servers that have been needed: the session's own first.
 func (s *session) team() []*pool {
+	line := s.d.lineup(s.d.ctx, false)
 	team := []*pool{s.pool}
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	for _, c := range s.d.line {
+	for _, c := range line {
 		if p := s.d.pools[c.key()]; p != nil && p != s.pool {
 			team = append(team, p)
 		}

@@ -16,9 +16,13 @@ import (
 
 // ask puts a request of the agent to the server, or the servers, that it is for.
 func (s *session) ask(ctx context.Context, m wire.Message) (json.RawMessage, error) {
+	item := m.Params
 	pools, m, err := s.route(ctx, m)
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasSuffix(m.Method, "/resolve") && !union.Offers(s.d.servers.offers(pools[0].key), m.Method) && union.Offers(s.result, m.Method) {
+		return item, nil // the agent cannot know which server does: there is no more to it
 	}
 	if len(pools) == 1 {
 		return s.put(ctx, pools[0], m)

@@ -376,10 +376,21 @@ func (d *daemon) offers(key string, change func(*offered)) {
 		all = append(all, s)
 	}
 	d.mu.Unlock()
-	for _, s := range all {
-		if p != nil {
-			s.offer(p)
+	if len(all) == 0 {
+		return
+	}
+	if p == nil { // one that an editor has started now
+		line := d.lineup(d.ctx, false)
+		n := slices.IndexFunc(line, func(c candidate) bool { return c.key() == key })
+		if n < 0 {
+			return
 		}
+		if p, err = d.pool(line[n], all[0].params); err != nil {
+			return // the daemon ends
+		}
+	}
+	for _, s := range all {
+		s.offer(p)
 	}
 }
 

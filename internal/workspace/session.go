@@ -28,7 +28,8 @@ type session struct {
 
 	mu sync.Mutex // guards the fields below
 	// told are the servers that the agent knows of, with the methods that were
-	// registered for it since (nil: all is in result), by serverKey.
+	// registered for it since (nil: all is in result), by serverKey. It is nil
+	// until the session has joined.
 	told map[string]map[string]bool
 	// documents are those that this connection holds open, by canonical URI.
 	documents map[string]openDocument
@@ -53,7 +54,7 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 	}
 	s := &session{
 		d: d, branch: b, base: a.Options.Base, from: a.Options.From, peer: a.Peer, params: a.Params,
-		autosave: a.Options.Autosave, documents: map[string]openDocument{}, told: map[string]map[string]bool{},
+		autosave: a.Options.Autosave, documents: map[string]openDocument{},
 	}
 	var client struct {
 		Capabilities struct {
