@@ -100,6 +100,7 @@ func (k *knowledge) all() []learnt {
 type offered struct {
 	Result     json.RawMessage      `json:"result"`
 	Registered []union.Registration `json:"registered,omitempty"`
+	all        json.RawMessage      // both as one; nil until needed
 }
 
 // offers returns what a server offers as one InitializeResult: that of an
@@ -112,7 +113,11 @@ func (k *knowledge) offers(key string) json.RawMessage {
 	if o.Result == nil {
 		return nil
 	}
-	return union.With(o.Result, o.Registered)
+	if o.all == nil {
+		o.all = union.With(o.Result, o.Registered)
+		k.results[key] = o
+	}
+	return o.all
 }
 
 // offer changes what is known of a server's offers, and says whether it was news.
@@ -123,6 +128,7 @@ func (k *knowledge) offer(key string, change func(*offered)) (news bool, err err
 	before := string(barrier.Raw(o))
 	o.Registered = slices.Clone(o.Registered)
 	change(&o)
+	o.all = nil
 	if o.Result == nil || string(barrier.Raw(o)) == before {
 		return false, nil
 	}
