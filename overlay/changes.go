@@ -181,3 +181,17 @@ func sameStream(a, b io.Reader) (bool, error) {
 		}
 	}
 }
+
+// Base is what the base holds at path, whatever the branch shows there; no symlink
+// is followed.
+func (b *Branch) Base(path string) (Node, error) {
+	var st unix.Stat_t
+	err := checkPath(path)
+	if err == nil {
+		err = b.store.base.stat(path, &st)
+	}
+	if err != nil {
+		return Node{}, b.wrap("look at the folder", path, err)
+	}
+	return b.baseNode(path, &st), nil
+}

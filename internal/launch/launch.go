@@ -48,6 +48,8 @@ const (
 	Server Kind = 'V'
 	// Exec: a command.Request follows; the daemon runs it and tells how it ends.
 	Exec Kind = 'X'
+	// Branch: a workspace.BranchRequest follows, a BranchAnswer comes back.
+	Branch Kind = 'B'
 	// Stop: the daemon ends in good order and closes.
 	Stop Kind = 'Q'
 )

@@ -33,6 +33,7 @@ const (
 type branch struct {
 	name string
 	over *overlay.Branch
+	gone chan struct{} // closed when it is dropped
 	// editing makes reading, computing and writing of an edit one step.
 	editing sync.Mutex
 
@@ -87,6 +88,7 @@ func newBranch(over *overlay.Branch, keep bool) *branch {
 		name:      over.Name(),
 		over:      over,
 		keep:      keep,
+		gone:      make(chan struct{}),
 		documents: map[string]*document{},
 		dirty:     map[*instance]news{},
 		lent:      map[string]uint64{},

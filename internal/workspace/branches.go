@@ -48,12 +48,21 @@ func (d *daemon) attachBranch(o agent.Options) (*branch, error) {
 	if d.ending {
 		return nil, errEnded
 	}
-	if o.From != "" && d.branches[o.From] == nil {
-		return nil, wire.Errorf(wire.CodeInvalidParams, "there is no branch %q to fork from: `shadowlsp status` lists those that there are", o.From)
+	b := d.branches[o.Branch]
+	if b == nil {
+		var err error
+		if b, err = d.makeLocked(o); err != nil {
+			return nil, err
+		}
 	}
-	if b := d.branches[o.Branch]; o.Branch != "" && b != nil {
-		b.attach()
-		return b, nil
+	b.attach()
+	return b, nil
+}
+
+// makeLocked makes a branch, which nobody holds yet, of a name that is free.
+func (d *daemon) makeLocked(o agent.Options) (*branch, error) {
+	if o.From != "" && d.branches[o.From] == nil {
+		return nil, noBranch(o.From)
 	}
 	if err := d.roomForBranchLocked(); err != nil {
 		return nil, err
@@ -85,7 +94,6 @@ func (d *daemon) attachBranch(o agent.Options) (*branch, error) {
 	}
 	b := newBranch(over, keep)
 	over.Subscribe(b.wrote)
-	b.attach()
 	d.branches[name] = b
 	return b, nil
 }
@@ -183,6 +191,7 @@ func (d *daemon) release(b *branch) {
 	if err := d.store.Drop(b.name); err != nil {
 		d.cfg.Log.Warn().Err(err).Str("branch", b.name).Msg("dropping a branch")
 	}
+	close(b.gone)
 }
 
 // uriPath is where a path of a branch is on disk, for people and URIs.

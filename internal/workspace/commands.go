@@ -99,7 +99,11 @@ func (o onlyBranch) Attach(ctx context.Context, a agent.Attach) (agent.Attached,
 			`this is the port of the branch %q, for what runs in it: leave "branch", "from" and "base" away, or connect from outside`, o.name)
 	}
 	a.Options.Branch = o.name
-	return o.d.Attach(ctx, a)
+	attached, err := o.d.Attach(ctx, a)
+	if s, ok := attached.Session.(*session); ok {
+		s.inside = true
+	}
+	return attached, err
 }
 
 // noCommands says why commands cannot run.

@@ -42,13 +42,11 @@ func (s *session) Extension(ctx context.Context, method string, params json.RawM
 		return answer(params, method, func(p agent.DiffParams) agent.Pending[any] { return s.diff(ctx, p) })
 	case agent.MethodRun:
 		return answer(params, method, func(p agent.RunParams) agent.Pending[any] { return s.run(ctx, p) })
-	case agent.MethodDrop:
-		return answer(params, method, func(agent.DropParams) agent.Pending[any] {
-			b := s.branch.drop()
-			return agent.Now[any](agent.DropResult{Branch: b.Name, Agents: b.Agents}, s.branch.over.Keep(false))
-		})
 	case agent.MethodStatus:
 		return answer(params, method, func(agent.StatusParams) agent.Pending[any] { return agent.Now[any](s.status(), nil) })
+	}
+	if p, ok := s.lifeExtension(ctx, method, params); ok {
+		return p
 	}
 	return agent.Now[json.RawMessage](nil, wire.Errorf(wire.CodeMethodNotFound, "%s is not known", method))
 }

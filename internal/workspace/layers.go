@@ -64,6 +64,7 @@ func (d *daemon) openLayers() error {
 		dir = filepath.Join(m.dir, "layers")
 	}
 	d.layers.Dir = dir
+	d.sweepTemp()
 	store, repairs, err := overlay.Open(overlay.Options{Base: d.root, State: dir, Limit: d.layers.Max})
 	if overlay.KindOf(err) == overlay.Unsupported {
 		other := "use a file system with user extended attributes and RENAME_EXCHANGE (ext4, xfs, btrfs, tmpfs) by setting XDG_STATE_HOME, or --store memory"

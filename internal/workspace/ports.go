@@ -152,6 +152,8 @@ func (d *daemon) control(c net.Conn) {
 		if err := d.status().WriteJSON(c); err != nil {
 			d.cfg.Log.Debug().Err(err).Msg("answering status")
 		}
+	case launch.Branch:
+		d.branchPort(c)
 	case launch.Exec:
 		d.exec(c)
 	case launch.Server:

@@ -1,12 +1,8 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -18,7 +14,6 @@ import (
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/text"
 	"shadowlsp/lsp/wire"
-	"shadowlsp/overlay"
 )
 
 // search looks for a text in the files that the branch shows.
@@ -101,79 +96,4 @@ func appendMatches(found []agent.SearchMatch, uri, t string, re *regexp.Regexp, 
 		})
 	}
 	return found
-}
-
-// diff returns the branch as a patch for git apply.
-func (s *session) diff(ctx context.Context, p agent.DiffParams) agent.Pending[any] {
-	return func() (any, error) {
-		rev := s.branch.revision()
-		overrides, err := s.branch.over.Overrides()
-		if err != nil {
-			return nil, invalid(err)
-		}
-		ignored := map[string]bool{}
-		if !p.Ignored {
-			if ignored, err = s.d.ignored(ctx, overrides); err != nil {
-				return nil, err
-			}
-		}
-		r := agent.DiffResult{Paths: []string{}, Rev: rev}
-		include := func(path string) bool {
-			if ignored[path] {
-				return false
-			}
-			for _, want := range p.Paths {
-				if path == want || strings.HasPrefix(path, strings.TrimSuffix(want, "/")+"/") {
-					return true
-				}
-			}
-			return len(p.Paths) == 0
-		}
-		for _, o := range overrides {
-			if o.Kind != overlay.Dir && include(o.Path) {
-				r.Paths = append(r.Paths, o.Path)
-			}
-		}
-		var patch bytes.Buffer
-		if _, err := s.branch.over.Diff(&patch, overlay.DiffOptions{Include: include}); err != nil {
-			return nil, invalid(err)
-		}
-		r.Patch = patch.String()
-		return r, nil
-	}
-}
-
-// ignored returns which of the overrides git ignores: build output, mostly. In a
-// folder that is no git repository, or without git, nothing is.
-func (d *daemon) ignored(ctx context.Context, overrides []overlay.Override) (map[string]bool, error) {
-	var paths bytes.Buffer
-	for _, o := range overrides {
-		if o.Kind != overlay.Deleted {
-			paths.WriteString(o.Path)
-			paths.WriteByte(0)
-		}
-	}
-	found := map[string]bool{}
-	if paths.Len() == 0 {
-		return found, nil
-	}
-	cmd := exec.CommandContext(ctx, "git", "-C", d.root, "check-ignore", "-z", "--stdin")
-	cmd.Stdin, cmd.Env = &paths, append(slices.Clip(d.cfg.Env), quietGit)
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case errors.As(err, &exit) || errors.Is(err, exec.ErrNotFound):
-		// 1: nothing is ignored; 128: no repository.
-		return found, nil
-	case err != nil:
-		return nil, err
-	}
-	for path := range strings.SplitSeq(string(out), "\x00") {
-		if path != "" {
-			found[path] = true
-		}
-	}
-	return found, nil
 }

@@ -25,6 +25,7 @@ type session struct {
 	result   json.RawMessage // of initialize: what all servers offer, as the agent was told
 	autosave bool
 	edits    bool // the client takes workspace/applyEdit
+	inside   bool // it is that of a command in the branch, which reaches nothing else
 
 	mu sync.Mutex // guards the fields below
 	// told are the servers that the agent knows of, with the methods that were

@@ -17,6 +17,12 @@ const (
 	MethodDiff   = "shadowlsp/diff"
 	MethodStatus = "shadowlsp/status"
 	MethodDrop   = "shadowlsp/drop"
+
+	MethodBranches   = "shadowlsp/branches"
+	MethodFork       = "shadowlsp/fork"
+	MethodCheckpoint = "shadowlsp/checkpoint"
+	MethodRollback   = "shadowlsp/rollback"
+	MethodApply      = "shadowlsp/apply"
 )
 
 // Extension is one row of the table of our own requests.
@@ -39,7 +45,12 @@ var Extensions = []Extension{
 	{MethodRun, RunParams{}, RunResult{}, "Runs a command in the branch; shadowlsp/output carries what it writes."},
 	{MethodDiff, DiffParams{}, DiffResult{}, "Returns the branch's changes over its base as a patch for git apply."},
 	{MethodStatus, StatusParams{}, StatusResult{}, "Tells the state of the branch and its servers."},
-	{MethodDrop, DropParams{}, DropResult{}, "Deletes the branch when the last connection to it has ended."},
+	{MethodDrop, DropParams{}, DropResult{}, "Deletes the branch when the last connection to it has ended, or another branch at once."},
+	{MethodBranches, BranchesParams{}, BranchesResult{}, "Lists all branches with their checkpoints."},
+	{MethodFork, ForkParams{}, ForkResult{}, "Makes a branch over what this one shows now."},
+	{MethodCheckpoint, CheckpointParams{}, CheckpointResult{}, "Remembers what the branch shows now."},
+	{MethodRollback, RollbackParams{}, RollbackResult{}, "Makes the branch show a checkpoint again."},
+	{MethodApply, ApplyParams{}, ApplyResult{}, "Brings the branch's changes to the person's folder, or to a new git branch."},
 }
 
 // isExtension says whether the table lists method.
@@ -252,8 +263,13 @@ type ServerStatus struct {
 	Queued int    `json:"queued"` // questions of all branches that wait for a turn
 }
 
-// DropParams is empty.
-type DropParams struct{}
+// DropParams name a branch; absent: this connection's, when the last connection to
+// it has ended. Another one is dropped at once, and refused while it is in use;
+// Force ends what uses it.
+type DropParams struct {
+	Branch string `json:"branch,omitempty"`
+	Force  bool   `json:"force,omitempty"`
+}
 
 // DropResult tells which branch it is, and how many connections still hold it,
 // this one included.
