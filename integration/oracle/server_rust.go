@@ -5,7 +5,7 @@ import "strings"
 // rustServer works in a workspace of crates that need each other: an edit is
 // seen by rust-analyzer itself and by cargo check, in dependents too.
 var rustServer = Server{
-	Name: "rust-analyzer", Command: []string{"rust-analyzer"}, Pull: true,
+	Name: "rust-analyzer", Command: []string{"rust-analyzer"}, Pull: true, OpenAsked: true,
 	Env: []string{"CARGO_NET_OFFLINE=true"},
 	Project: Project{
 		Source: "crates", Keep: []string{

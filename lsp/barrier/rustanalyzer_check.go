@@ -157,25 +157,21 @@ func (r *rustBarrier) askWorkspaces(ctx context.Context) (int, error) {
 }
 
 // items are the diagnostics of the documents: what is pulled, and behind it what
-// cargo's check has published. Without uris: those of the open documents and of
-// all that the check speaks of.
+// cargo's check has published. Without uris: those of the open documents, and of
+// others what the check says, as a client has them.
 func (r *rustBarrier) items(ctx context.Context, uris []string) (map[string]Item, error) {
 	table := r.host.Table()
+	items := make(map[string]Item, len(uris))
 	if len(uris) == 0 {
-		wanted := map[string]bool{}
-		for _, d := range r.host.Documents() {
-			wanted[docuri.Canonical(d.URI)] = true
-		}
 		for uri, p := range table {
 			if len(p.Diagnostics) > len("[]") {
-				wanted[uri] = true
+				items[uri] = Item{Diagnostics: p.Diagnostics}
 			}
 		}
-		for uri := range wanted {
-			uris = append(uris, uri)
+		for _, d := range r.host.Documents() {
+			uris = append(uris, docuri.Canonical(d.URI))
 		}
 	}
-	items := make(map[string]Item, len(uris))
 	for _, uri := range uris {
 		item, err := r.item(ctx, uri)
 		if err != nil {

@@ -41,11 +41,11 @@ func TestClangdHeaders(t *testing.T) {
 	for n := range 20 {
 		if n%2 == 0 {
 			m.put("lib.h", cHeaderString)
-			m.age("lib.h", n)
+			m.age("lib.h", n+1)
 			m.expect(m.lint(), "a.c:3", "b.c:3")
 		} else {
 			m.put("lib.h", cHeader)
-			m.age("lib.h", n)
+			m.age("lib.h", n+1)
 			m.expect(m.lint())
 		}
 	}
