@@ -82,7 +82,7 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
-	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand(), o.serversCommand(), o.execCommand())
+	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand(), o.serversCommand(), o.execCommand(), o.branchCommand())
 	return c
 }
 
