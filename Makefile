@@ -1,7 +1,7 @@
 # shadowlsp. `make build` needs Go alone; everything else first lets
 # scripts/setup put the pinned tools it needs into .tools/.
 
-.PHONY: build setup test conformance oracle demo bench bench-fs fuzz lint clean
+.PHONY: build setup test conformance oracle demo bench bench-run bench-fs fuzz lint clean
 .DEFAULT_GOAL := build
 
 # Tests and demos find the pinned tools before any that the machine has.
@@ -49,6 +49,11 @@ bench: build
 bench-branches: build
 	@scripts/setup system gopls xtools
 	@go run ./integration/bench -shadowlsp bin/shadowlsp branches $(BRANCHES)
+
+# Test suites in a branch beside native ones. RUNS='-rounds 5 -suites go' sets flags.
+bench-run: build
+	@scripts/setup system gopls xtools crates
+	@go run ./integration/bench -shadowlsp bin/shadowlsp runs $(RUNS)
 
 # The shadow folder beside other file systems, as root. BENCHFS='-rounds 3' sets flags.
 bench-fs:

@@ -41,6 +41,7 @@ var benchmarks = []benchmark{
 	{name: "userlane", run: userLane},
 	{name: "lints", run: lints},
 	{name: "branches", run: branches, long: true},
+	{name: "runs", run: runs, long: true},
 }
 
 func main() {
