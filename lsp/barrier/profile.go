@@ -39,6 +39,8 @@ type Profile struct {
 	// LoadFirst are requests whose answer comes from all files, and before which
 	// the server has to be made to look at those that are new to it.
 	LoadFirst []string
+	// Unset answers a question for settings that nobody has; null without it.
+	Unset json.RawMessage
 	// AllFiles says that every change of a file is told, whatever the server
 	// has registered.
 	AllFiles bool
@@ -195,7 +197,7 @@ func (p Profile) drops(arg, name string) (Flag, bool) {
 }
 
 // known are the servers with a file of their own.
-var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, dockerfile, typescriptLanguageServer, vtsls}
+var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, dockerfile, typescriptLanguageServer, vtsls, typescript7, bash, yaml, webJSON, webCSS, webHTML}
 
 // For recognises a server by its command, or by the answer that it gave to an
 // initialize request (the person's own, or an instance's; may be nil): its name,

@@ -129,6 +129,9 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 			}
 			result[n] = settings.Apply(result[n])
 		}
+		if unset := i.cfg.Profile.Unset; unset != nil && string(result[n]) == "null" {
+			result[n] = unset
+		}
 	}
 	return result, nil
 }

@@ -1,0 +1,92 @@
+package barrier
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// The servers of vscode-langservers-extracted 4.10.0 answer a pull from the
+// document alone, in order with its changes (node/…Main.js,
+// registerDiagnosticsPullSupport: validateTextDocument is called for the text as
+// it is then), if the client declares it; to others they publish half a second
+// later without a version. So they are made to be asked: the ladder's highest
+// rung. To who pulls they publish nothing.
+//
+// Where a check fails they log that it did and answer as if there were nothing
+// (runSafeAsync). The log comes first. One way to make it fail is to have no
+// settings for them: null is read as an object.
+
+// pulled has a server told that it will be asked for diagnostics.
+var pulled = Edit{
+	Path: []string{"capabilities", "textDocument", "diagnostic"}, Keep: true,
+	Value: json.RawMessage(`{"dynamicRegistration":false,"relatedDocumentSupport":false,"relatedInformation":true,"tagSupport":{"valueSet":[1,2]},"codeDescriptionSupport":true,"dataSupport":true}`),
+}
+
+func webServer(command string, languages ...Language) Profile {
+	return Profile{
+		Name: command, Commands: []string{command}, Languages: languages,
+		Initialize: []Edit{pulled}, OpenOnly: true, AllFiles: true,
+		Unset: Raw(struct{}{}),
+		New:   func(h Host) Barrier { return &webBarrier{ladder: newLadder(h), server: command} },
+	}
+}
+
+// webBarrier is the ladder, for a server that says in its log that it failed.
+type webBarrier struct {
+	*ladder
+	server string
+
+	failed watch // guards the fields below
+	last   string
+	count  int
+}
+
+// webFailure begins what is logged.
+const webFailure = "Error while computing diagnostics"
+
+// Observe implements Barrier.
+func (w *webBarrier) Observe(e Event) {
+	if !e.Sent && e.Msg.Method == "window/logMessage" {
+		raw, _ := Lookup(e.Msg.Params, "message")
+		var text string
+		if json.Unmarshal(raw, &text) == nil && strings.Contains(text, webFailure) {
+			w.failed.update(func() { w.last, w.count = text, w.count+1 })
+		}
+	}
+	w.ladder.Observe(e)
+}
+
+// Final implements Barrier.
+func (w *webBarrier) Final(ctx context.Context, uris []string) (Result, error) {
+	before, _ := w.failures()
+	r, err := w.ladder.Final(ctx, uris)
+	if after, last := w.failures(); after != before {
+		return Result{}, wrap(w.server, "final", fmt.Errorf("its check failed: %.300s", last))
+	}
+	return r, err
+}
+
+func (w *webBarrier) failures() (count int, last string) {
+	w.failed.view(func() { count, last = w.count, w.last })
+	return count, last
+}
+
+// webJSON reads schemas from the disk, and forgets what it knows of one that has
+// changed while it handles the news (didChangeWatchedFiles, resetSchema). Those
+// of the network are an error, as without one.
+func webJSON() Profile {
+	return webServer("vscode-json-language-server",
+		Language{"tsconfig.json", "jsonc"}, Language{"jsconfig.json", "jsonc"}, Language{".eslintrc", "jsonc"},
+		Language{".json", "json"}, Language{".jsonc", "jsonc"})
+}
+
+func webCSS() Profile {
+	return webServer("vscode-css-language-server",
+		Language{".css", "css"}, Language{".scss", "scss"}, Language{".less", "less"})
+}
+
+func webHTML() Profile {
+	return webServer("vscode-html-language-server", Language{".html", "html"}, Language{".htm", "html"})
+}
