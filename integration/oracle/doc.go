@@ -15,7 +15,7 @@
 // The reference knows nothing of barriers. It opens the documents as an editor
 // does and then waits until the server has nothing more to do: no thread of it
 // or of its children runs, no progress is open, nothing has come for a while
-// (process.go). That is slow and works for every server alike.
+// (sandbox.Busy). That is slow and works for every server alike.
 //
 // Where the two differ, the reference is started again, with the documents
 // opened in the opposite order. A difference is explained if another run of the

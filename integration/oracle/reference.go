@@ -14,6 +14,7 @@ import (
 
 	"shadowlsp/integration/client"
 	"shadowlsp/integration/stage"
+	"shadowlsp/internal/sandbox"
 	"shadowlsp/lsp/docuri"
 )
 
@@ -163,7 +164,7 @@ func (r *reference) settle(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		running := busy(r.conn.Pid())
+		running := sandbox.Busy(r.conn.Pid())
 		r.mu.Lock()
 		if running || len(r.working) > 0 {
 			calm = time.Now()

@@ -13,6 +13,7 @@ var servers = []Server{
 	basedpyrightServer,
 	dockerfileServer,
 	unknown(pyrightServer),
+	unknown(pushing(pyrightServer)),
 	unknown(dockerfileServer),
 }
 
@@ -20,6 +21,12 @@ var servers = []Server{
 func unknown(s Server) Server {
 	s.Name, s.Unknown, s.Small = "unknown-"+s.Name, true, nil
 	s.OpenAsked = true
+	return s
+}
+
+// pushing is a server whose clients do not ask for diagnostics.
+func pushing(s Server) Server {
+	s.Name, s.Registers = s.Name+"-pushing", false
 	return s
 }
 

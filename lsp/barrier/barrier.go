@@ -89,6 +89,10 @@ type Host interface {
 	Registrations(method string) []json.RawMessage
 	// Folders are the URIs of the workspace folders.
 	Folders() []string
+	// Busy says whether the server's processes have anything to do right now,
+	// waiting for a processor or the disk included; seen is false where that is
+	// not known.
+	Busy() (busy, seen bool)
 	// Done is closed when the instance has ended.
 	Done() <-chan struct{}
 }

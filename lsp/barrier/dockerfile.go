@@ -14,7 +14,9 @@ func dockerfile() Profile {
 		Commands:  []string{"docker-langserver"},
 		Languages: []Language{{"Dockerfile", "dockerfile"}, {"Containerfile", "dockerfile"}, {".dockerfile", "dockerfile"}},
 		OpenOnly:  true,
-		New:       func(h Host) Barrier { return &promptBarrier{host: h, server: "dockerfile", published: map[string]bool{}} },
+		New: func(h Host) Barrier {
+			return &promptBarrier{host: h, server: "dockerfile", published: map[string]bool{}}
+		},
 	}
 }
 

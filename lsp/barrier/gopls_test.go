@@ -98,6 +98,7 @@ func (s *script) Documents() []Document { return s.docs }
 func (s *script) Resend(context.Context, string, []Edit) error { return nil }
 
 // Setting implements Host.
+func (s *script) Busy() (busy, seen bool)                   { return false, false }
 func (s *script) Setting(...string) (json.RawMessage, bool) { return nil, false }
 
 // Published implements Host.

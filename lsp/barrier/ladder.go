@@ -3,6 +3,7 @@ package barrier
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -27,6 +28,11 @@ const (
 	// publish and the right one, are 0.8 s (typescript-language-server);
 	// servers that debounce do so for 0.2 to 0.5 s.
 	quietWindow = 1500 * time.Millisecond
+	// restWindow is how long the server's processes must have had nothing to do
+	// where a signal has come that is believed otherwise.
+	restWindow = 200 * time.Millisecond
+	// lookTime is how often they are looked at.
+	lookTime = 20 * time.Millisecond
 	// signalLimit is how long a server may take to say anything about a
 	// modification before it is an error. It is long because it never ends in
 	// an answer.
@@ -50,8 +56,10 @@ var diagnosingTitle = regexp.MustCompile(`(?i)diagnos|check|analy[sz]|lint|valid
 //
 //   - pull: the server advertises textDocument/diagnostic, or registered it. The
 //     answer belongs to the text at the time of the request, LSP says; requests
-//     are ordered behind didChange. What the server publishes beside that is
-//     added, and the rung is "pull+push", because nothing orders the push.
+//     are ordered behind didChange. News of files are not (rust-analyzer loads
+//     them when it finds the time), so the server must have had nothing to do for
+//     restWindow since. What the server publishes beside that is added, and the
+//     rung is "pull+push", because nothing orders the push.
 //   - progress: behind our last modification the server has begun, and ended, a
 //     progress whose title says that it diagnoses.
 //   - versioned: one document was changed, nothing else, and the server has
@@ -62,10 +70,17 @@ var diagnosingTitle = regexp.MustCompile(`(?i)diagnos|check|analy[sz]|lint|valid
 //     and nothing came for quietWindow. This is a guess, and is named so that a
 //     reader can tell.
 //
-// Without such a signal there is an error after signalLimit: Unsupported if the
-// server never published anything, else Partial. A document that is not open has
-// no rung: most servers diagnose open documents only, and an empty answer about
-// another one says nothing.
+// A signal alone is not believed: pyright, when it publishes, publishes a document
+// that was just opened as clean, and then works for seconds in silence. So where
+// the server's processes are seen (Host.Busy), there must also be nothing that
+// they have to do, for restWindow, and on the rung quiet for all of quietWindow.
+// What may still be wrong then is a server that waits longer than that before it
+// sets to work, or has its work done elsewhere.
+//
+// Without such a signal there is an error after signalLimit, in which the server
+// had nothing to do: Unsupported if it never published anything, else Partial. A
+// document that is not open has no rung: most servers diagnose open documents
+// only, and an empty answer about another one says nothing.
 type ladder struct {
 	host Host
 
@@ -85,11 +100,15 @@ type ladder struct {
 	heard time.Time // of the last publish or progress
 	busy  bool      // experimental/serverStatus says so
 
-	proven uint64 // modified, when the rung quiet last held
+	// proven is modified when each rung last held.
+	proven map[string]uint64
+	// aside says that something else than the text of documents was modified
+	// since the server last had nothing to do.
+	aside bool
 }
 
 func newLadder(h Host) *ladder {
-	return &ladder{host: h, last: make(map[string]uint64), published: make(map[string]uint64)}
+	return &ladder{host: h, last: make(map[string]uint64), published: make(map[string]uint64), proven: make(map[string]uint64)}
 }
 
 // Observe implements Barrier.
@@ -117,10 +136,10 @@ func (l *ladder) observeSent(m wire.Message) {
 	case "textDocument/didClose":
 		l.modified++
 		delete(l.last, uriOf(m.Params, "textDocument", "uri"))
-		l.alone = "?"
+		l.alone, l.aside = "?", true
 	case "workspace/didChangeWatchedFiles", "workspace/didChangeConfiguration", "workspace/didChangeWorkspaceFolders":
 		l.modified++
-		l.alone = "?"
+		l.alone, l.aside = "?", true
 	}
 }
 
@@ -152,14 +171,15 @@ func uriOf(params json.RawMessage, path ...string) string {
 	return docuri.Canonical(uri)
 }
 
-// Ready implements Barrier: a request is answered, and neither a progress of the
-// server's own nor a status says that it is still loading. A server that loads
-// without telling is taken for ready; its first diagnostics may be too early.
+// Ready implements Barrier: a request is answered, the server has nothing to do,
+// and neither a progress of its own nor a status says that it is still loading.
+// Where its processes are not seen, a server that loads without telling is taken
+// for ready; its first diagnostics may be too early.
 func (l *ladder) Ready(ctx context.Context) error {
 	var untouched bool
 	l.watch.view(func() { untouched = l.modified == 0 })
 	if untouched {
-		if err := roundTrip(ctx, l.host); err != nil {
+		if err := errors.Join(roundTrip(ctx, l.host), l.rested(ctx)); err != nil {
 			return wrap("generic", "ready", err)
 		}
 	}
@@ -211,6 +231,14 @@ func (l *ladder) Final(ctx context.Context, uris []string) (Result, error) {
 // item stands on the highest rung for one open document.
 func (l *ladder) item(ctx context.Context, d Document) (Item, error) {
 	if identifier, ok := l.pulls(); ok {
+		var aside bool
+		l.watch.view(func() { aside = l.aside })
+		if aside {
+			if err := errors.Join(roundTrip(ctx, l.host), l.rested(ctx)); err != nil {
+				return Item{}, err
+			}
+			l.watch.update(func() { l.aside = false })
+		}
 		return l.pull(ctx, d, identifier)
 	}
 	rung, err := l.climb(ctx, docuri.Canonical(d.URI), d.Version)
@@ -226,60 +254,81 @@ func (l *ladder) item(ctx context.Context, d Document) (Item, error) {
 
 // climb waits until a rung below pull holds, and names it.
 func (l *ladder) climb(ctx context.Context, uri string, version int32) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, signalLimit, l.silence())
-	defer cancel()
 	if err := roundTrip(ctx, l.host); err != nil {
-		return "", l.reason(ctx, err)
+		return "", err
 	}
-	var rung string
-	for rung == "" {
-		var pause time.Duration
-		// Every message wakes this up: the window begins anew with each.
-		if err := l.watch.await(ctx, l.host.Done(), func() (bool, error) {
-			rung, pause = l.rung(uri, version)
-			return rung != "" || pause > 0, nil
-		}); err != nil {
-			return "", l.reason(ctx, err)
+	// A server that works is not silent, however long that takes it.
+	worked := time.Now()
+	for {
+		var rung string
+		var rest time.Duration
+		busy, seen := l.host.Busy()
+		if busy {
+			worked = time.Now()
 		}
-		if rung != "" {
-			break
+		l.watch.update(func() {
+			if rung, rest = l.rungLocked(uri, version, seen, worked); rung != "" && rest <= 0 {
+				l.proven[rung] = l.modified
+			}
+		})
+		switch {
+		case rung != "" && rest <= 0:
+			return rung, nil
+		case rung == "" && time.Since(worked) > signalLimit:
+			return "", l.silence()
+		case rung == "" || seen:
+			rest = lookTime
 		}
-		window := time.NewTimer(pause)
-		select {
-		case <-window.C:
-		case <-ctx.Done():
+		if err := l.pause(ctx, rest); err != nil {
+			return "", err
 		}
-		window.Stop()
 	}
-	return rung, nil
 }
 
-// rung returns the highest rung that holds now, or how long the window of the
-// lowest is still to last; neither if a signal is missing.
-func (l *ladder) rung(uri string, version int32) (string, time.Duration) {
+// pause lets time go by.
+func (l *ladder) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-l.host.Done():
+		return errGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// rungLocked returns the highest rung that may hold, and for how long there must
+// still be rest until it does; "" if a signal is missing. worked is when the
+// server last had something to do, as far as that is seen.
+func (l *ladder) rungLocked(uri string, version int32, seen bool, worked time.Time) (rung string, rest time.Duration) {
 	if !l.calmLocked() {
 		return "", 0
 	}
-	if l.modified > 0 && l.diagnosed == l.modified {
-		return rungProgress, 0
-	}
 	p, ok := l.host.Published(uri)
-	if l.alone == uri && ok && p.HasVersion && p.Version == version {
-		return rungVersioned, 0
-	}
-	since, modified := l.published[uri], l.last[uri]
-	signalled := ok && since >= modified && l.anything == l.modified
-	if !signalled {
+	switch {
+	case l.modified > 0 && l.diagnosed == l.modified:
+		rung = rungProgress
+	case l.alone == uri && ok && p.HasVersion && p.Version == version:
+		rung = rungVersioned
+	case ok && l.published[uri] >= l.last[uri] && l.anything == l.modified:
+		rung = rungQuiet
+	default:
 		return "", 0
 	}
-	if l.proven == l.modified {
-		return rungQuiet, 0
+	switch {
+	case l.modified > 0 && l.proven[rung] == l.modified:
+	case rung == rungQuiet:
+		since := l.heard
+		if seen && worked.After(since) {
+			since = worked
+		}
+		rest = quietWindow - time.Since(since)
+	case seen:
+		rest = restWindow - time.Since(worked)
 	}
-	if rest := quietWindow - time.Since(l.heard); rest > 0 {
-		return "", rest
-	}
-	l.proven = l.modified
-	return rungQuiet, 0
+	return rung, rest
 }
 
 // silence is what a missing signal is called.
@@ -292,12 +341,21 @@ func (l *ladder) silence() error {
 	return kinded(Partial, fmt.Errorf("it has said nothing about the last modification for %v", signalLimit))
 }
 
-// reason prefers why ctx ended.
-func (l *ladder) reason(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// rested returns when the server's processes have had nothing to do for
+// restWindow; at once where that is not seen.
+func (l *ladder) rested(ctx context.Context) error {
+	for worked := time.Now(); ; {
+		busy, seen := l.host.Busy()
+		if busy {
+			worked = time.Now()
+		}
+		if !seen || time.Since(worked) >= restWindow {
+			return nil
+		}
+		if err := l.pause(ctx, lookTime); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // pulls says whether the server can be asked, and under which identifier.

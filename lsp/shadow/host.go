@@ -64,6 +64,14 @@ func (h host) Setting(path ...string) (json.RawMessage, bool) {
 	return barrier.Lookup(h.i.personal, path...)
 }
 
+// Busy implements barrier.Host.
+func (h host) Busy() (busy, seen bool) {
+	if h.i.cfg.Busy == nil {
+		return false, false
+	}
+	return h.i.cfg.Busy(), true
+}
+
 // Documents implements barrier.Host.
 func (h host) Documents() []barrier.Document { return h.i.documents() }
 

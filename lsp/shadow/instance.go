@@ -31,6 +31,9 @@ type Config struct {
 	Paths *remap.Map
 	// Profile is the server's, from barrier.For.
 	Profile barrier.Profile
+	// Busy says whether the server's processes have anything to do; nil where
+	// that cannot be seen. It is called from any goroutine.
+	Busy func() bool
 	// Client answers what the server asks of its client. May be nil.
 	Client Client
 	Trace  *trace.Sink
