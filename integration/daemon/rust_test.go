@@ -110,3 +110,25 @@ func TestRustCrates(t *testing.T) {
 	a.edit(t, w.text("app/Cargo.toml", crates["app/Cargo.toml"]))
 	a.clean(t, "app/src/main.rs")
 }
+
+// What a build script writes lies in the branch's target, and rust-analyzer reads
+// it from there.
+func TestRustGenerated(t *testing.T) {
+	w := newCrates(t)
+	lib := "include!(concat!(env!(\"OUT_DIR\"), \"/gen.rs\"));\n\npub fn f(_: i32) -> i32 {\n    K\n}\n"
+	script := func(kind, value string) string {
+		return "fn main() {\n    let out = std::env::var(\"OUT_DIR\").unwrap() + \"/gen.rs\";\n    std::fs::write(out, \"pub const K: " + kind + " = " + value + ";\\n\").unwrap();\n}\n"
+	}
+	a, b := w.agent(t, attach{branch: "a"}), w.agent(t, attach{branch: "b"})
+	a.edit(t, w.text("lib/src/lib.rs", lib), w.text("lib/build.rs", script("i32", "1")))
+	b.edit(t, w.text("lib/src/lib.rs", lib), w.text("lib/build.rs", script("bool", "true")))
+	for range 2 {
+		a.clean(t, "lib/src/lib.rs")
+		b.names(t, "lib/src/lib.rs", "bool")
+	}
+	a.edit(t, w.text("lib/build.rs", script("u8", "1")))
+	a.names(t, "lib/src/lib.rs", "u8")
+	b.edit(t, w.text("lib/build.rs", script("i32", "2")))
+	b.clean(t, "lib/src/lib.rs")
+	a.names(t, "lib/src/lib.rs", "u8")
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -80,6 +81,7 @@ type report struct {
 func (i *instance) diagnose(ctx context.Context, uris []string) (reports []report, of state, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lintLimit, fmt.Errorf("not proven within %v", lintLimit))
 	defer cancel()
+	rebuilt := 0
 	for range maxSuperseded {
 		if err := i.sync(ctx); err != nil {
 			return nil, state{}, err
@@ -111,12 +113,39 @@ func (i *instance) diagnose(ctx context.Context, uris []string) (reports []repor
 		if _, after := i.state(); after != tells {
 			continue // edited between our sync and the barrier: which state it is of is not known
 		}
+		if rebuilt < maxRebuilt && i.unheard() {
+			rebuilt++
+			continue // its own build has written sources, which it reads when it is told
+		}
 		for _, r := range got {
 			reports = append(reports, report{uri: r.URI, barrier: r.Barrier, diagnostics: r.Diagnostics, hazy: i.sight.hazy(before, r.URI)})
 		}
 		return reports, before, nil
 	}
+	if err == nil {
+		err = agent.Unproven(agent.Partial, "the branch was edited all the time")
+	}
 	return nil, state{}, err
+}
+
+// maxRebuilt bounds how often a lint starts over because sources were written
+// meanwhile: a build script's output changes once.
+const maxRebuilt = 3
+
+// unheard says whether files were written, by the server's own programs mostly,
+// that it asked to hear of.
+func (i *instance) unheard() bool {
+	b := i.sight.disk(i.showing())
+	for path, created := range b.peekDirty(i) {
+		change := shadow.Changed
+		if created {
+			change = shadow.Created
+		}
+		if i.server.Watches(filepath.Join(i.p.d.root, path), change) {
+			return true
+		}
+	}
+	return false
 }
 
 // state is what the server has been told last, and how often it has been told.

@@ -133,6 +133,13 @@ func (b *branch) unwatch(inst *instance) {
 	delete(b.dirty, inst)
 }
 
+// peekDirty returns what takeDirty would.
+func (b *branch) peekDirty(inst *instance) news {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.dirty[inst])
+}
+
 // takeDirty returns what was written since the last call.
 func (b *branch) takeDirty(inst *instance) news {
 	b.mu.Lock()
