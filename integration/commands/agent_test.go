@@ -119,8 +119,16 @@ func TestLintsAndCommandsAgree(t *testing.T) {
 			t.Errorf("a lint after an agent's edit: %q", got)
 		}
 	}
-	// A file that the linker makes by a mapping, and one that grows after it was
-	// opened.
+	// What was written through a mapping is there when the command has ended.
+	must(t, finishOK(t, w, "both", `python3 -c "
+import mmap
+f = open('mapped.txt', 'w+b'); f.truncate(8192); m = mmap.mmap(f.fileno(), 8192)
+m[:8192] = b'mapped! ' * 1024
+"`))
+	raw, err := a.Call(ctx, "shadowlsp/read", map[string]any{"uri": w.uri("mapped.txt")})
+	if err != nil || strings.Count(string(raw), "mapped! ") != 1024 {
+		t.Errorf("what was mapped: %.200s, %v", raw, err)
+	}
 	must(t, finishOK(t, w, "both", "go build -o bin ./use 2>&1; printf 'package lib\\n\\nvar _ = nothing\\n' >lib/more.go"))
 	if got := a.lint(t, "lib/more.go"); len(got) != 1 || !strings.Contains(got[0], "nothing") {
 		t.Errorf("a lint of a command's new file: %q", got)

@@ -71,6 +71,7 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Idle <= 0 {
 		cfg.Idle = DefaultIdle
 	}
+	_ = os.RemoveAll(cfg.Sockets) // a killed daemon's
 	for _, dir := range []string{cfg.Caches, cfg.Sockets} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fail("preparing to run commands", Unable, "%w", err)
@@ -203,18 +204,20 @@ func (k *keeper) end() {
 func (k *keeper) run(over *overlay.Branch, number int) {
 	defer close(k.gone)
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	var ports sync.WaitGroup
-	defer ports.Wait()
 	listener, err := k.listen(number)
+	defer func() {
+		cancel()
+		if listener != nil {
+			listener.Close()
+		}
+		ports.Wait()
+	}()
 	if err == nil {
-		defer listener.Close()
 		err = k.start(over)
 	}
 	if err == nil {
 		ports.Go(func() { k.accept(ctx, listener, &ports) })
-		defer cancel()
-		defer listener.Close()
 	} else {
 		k.err = asError("preparing the branch for commands", err)
 	}
@@ -240,10 +243,9 @@ func (k *keeper) run(over *overlay.Branch, number int) {
 // listen opens the branch's own socket of the agent port.
 func (k *keeper) listen(number int) (net.Listener, error) {
 	k.socket = filepath.Join(k.host.cfg.Sockets, number36(number))
-	_ = os.Remove(k.socket) // a dead daemon's
 	l, err := net.Listen("unix", k.socket)
 	if err != nil {
-		return nil, err
+		return nil, err // not l: a nil pointer in an interface is not nil
 	}
 	return l, os.Chmod(k.socket, 0o600)
 }

@@ -59,7 +59,16 @@ func (in *initProcess) launch() (pid int, said report, failed *Error) {
 	for i, fd := range in.fds {
 		files[i] = uintptr(fd)
 	}
-	pid, err := syscall.ForkExec(path, spec.Argv, &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attr})
+	how := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: files, Sys: attr}
+	pid, err := syscall.ForkExec(path, spec.Argv, how)
+	if err == syscall.EPERM && attr.Ptrace && !spec.Confine.Strict {
+		// A kernel that forbids tracing (Yama, a container's filter) forbids what
+		// the limits need.
+		attr.Ptrace = false
+		if pid, err = syscall.ForkExec(path, spec.Argv, how); err == nil {
+			said.Lacks = append(said.Lacks, "no limits of memory, processes and file size (this system forbids ptrace)")
+		}
+	}
 	if err != nil {
 		return 0, said, execError(spec.Argv[0], spec.Dir, err)
 	}

@@ -61,6 +61,7 @@ type BranchStatus struct {
 	Overrides int    `json:"overrides"`
 	Documents int    `json:"documents"` // held open by agents
 	Agents    int    `json:"agents"`
+	Commands  int    `json:"commands"` // that run in it
 	Keep      bool   `json:"keep"`
 }
 
@@ -124,7 +125,7 @@ func (b *branch) status() BranchStatus {
 	defer b.mu.Unlock()
 	return BranchStatus{
 		Name: b.name, Rev: b.rev, Overrides: len(overrides),
-		Documents: len(b.documents), Agents: b.sessions, Keep: b.keep,
+		Documents: len(b.documents), Agents: b.sessions, Commands: b.commands, Keep: b.keep,
 	}
 }
 
@@ -171,7 +172,7 @@ func (s Status) Print(w io.Writer) error {
 		}
 	}
 	for _, b := range s.Branches {
-		fmt.Fprintf(t, "branch\t%s: revision %d, %d overrides, %d open documents, %d agents\n", b.Name, b.Rev, b.Overrides, b.Documents, b.Agents)
+		fmt.Fprintf(t, "branch\t%s: revision %d, %d overrides, %d open documents, %d agents, %d commands\n", b.Name, b.Rev, b.Overrides, b.Documents, b.Agents, b.Commands)
 	}
 	return t.Flush()
 }
