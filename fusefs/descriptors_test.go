@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"shadowlsp/overlay"
 )
 
 // What an eye can do with descriptors and mappings that it keeps.
@@ -55,6 +57,10 @@ func init() {
 		},
 		"ftruncate": func(root string, args []string) (string, error) {
 			return "", unix.Ftruncate(atoi(args[0]), int64(atoi(args[1])))
+		},
+		// truncate PATH SIZE; by name, without opening it
+		"truncate": func(root string, args []string) (string, error) {
+			return "", unix.Truncate(filepath.Join(root, args[0]), int64(atoi(args[1])))
 		},
 		"fchmod": func(root string, args []string) (string, error) {
 			return "", unix.Fchmod(atoi(args[0]), uint32(atoi(args[1])))
@@ -155,62 +161,185 @@ func TestDescriptorsKeepTheirSnapshot(t *testing.T) {
 	s.eye.do("close", fd)
 }
 
+// What is in a branch's own layer is that branch's, whatever is shown.
 func TestWritesStayInTheirBranch(t *testing.T) {
-	for name, override := range map[string]bool{"base file": false, "override": true} {
+	s := newStage(t, someFiles)
+	b := s.create("b")
+	s.agent(s.branch, "a.txt", "main a")
+	s.agent(s.branch, "own.txt", "main's")
+	s.settle()
+	fd := s.eye.open("a.txt", unix.O_RDWR)
+	own := s.eye.open("own.txt", unix.O_RDWR)
+	s.switchTo(b)
+	other := s.eye.open("a.txt", unix.O_RDWR)
+	s.eye.do("pwrite", fd, "0", "MAIN")
+	s.eye.do("pwrite", own, "0", "MAIN'S")
+	s.reads("the writer", fd, "MAIN a")
+	s.reads("in b", other, "base a")
+	if got := s.eye.do("read", "a.txt"); got != "base a" {
+		t.Errorf("b shows %q", got)
+	}
+	s.eye.do("pwrite", other, "5", "b")
+	if got := s.eye.do("read", "a.txt"); got != "base b" {
+		t.Errorf("b shows %q", got)
+	}
+	s.branchHolds("main", "a.txt", "MAIN a")
+	s.branchHolds("main", "own.txt", "MAIN'S")
+	s.branchHolds("b", "a.txt", "base b")
+	s.switchTo(s.branch)
+	if got := s.eye.do("read", "a.txt"); got != "MAIN a" {
+		t.Errorf("main shows %q", got)
+	}
+	s.eye.do("pwrite", fd, "0", "Main")
+	if got := s.eye.do("read", "a.txt"); got != "Main a" {
+		t.Errorf("main shows %q", got)
+	}
+	s.eye.do("pwrite", other, "0", "B")
+	s.branchHolds("b", "a.txt", "Base b")
+	s.branchHolds("main", "a.txt", "Main a")
+}
+
+// What several branches show becomes the branch's that is shown at the first
+// write, for good, and whoever has it open goes along.
+func TestFirstWriteDecidesTheBranch(t *testing.T) {
+	for _, name := range []string{"base file", "forked layer"} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, someFiles)
-			b := s.create("b")
-			if override {
-				s.agent(s.branch, "a.txt", "base a")
+			var b *overlay.Branch
+			text := "base a"
+			if name == "base file" {
+				b = s.create("b")
+			} else {
+				s.agent(s.branch, "a.txt", "fork a")
+				text = "fork a"
+				var err error
+				b, err = s.store.Create("b", overlay.CreateOptions{From: "main"})
+				must(t, err)
 				s.settle()
 			}
 			fd := s.eye.open("a.txt", unix.O_RDWR)
+			reader := s.eye.open("a.txt", unix.O_RDONLY)
+			s.reads("at first", reader, text)
 			s.switchTo(b)
 			other := s.eye.open("a.txt", unix.O_RDWR)
-			s.eye.do("pwrite", fd, "0", "MAIN")
-			s.reads("the writer", fd, "MAIN a")
-			s.reads("in b", other, "base a")
-			if got := s.eye.do("read", "a.txt"); got != "base a" {
-				t.Errorf("b shows %q", got)
+			s.eye.do("pwrite", fd, "0", "FD")
+			for _, d := range []string{fd, reader, other} {
+				s.reads("all", d, "FD"+text[2:])
 			}
-			s.eye.do("pwrite", other, "5", "b")
-			if got := s.eye.do("read", "a.txt"); got != "base b" {
-				t.Errorf("b shows %q", got)
-			}
-			s.branchHolds("main", "a.txt", "MAIN a")
-			s.branchHolds("b", "a.txt", "base b")
+			s.branchHolds("b", "a.txt", "FD"+text[2:])
+			s.branchHolds("main", "a.txt", text)
 			s.switchTo(s.branch)
-			if got := s.eye.do("read", "a.txt"); got != "MAIN a" {
+			if got := s.eye.do("read", "a.txt"); got != text {
 				t.Errorf("main shows %q", got)
 			}
-			s.eye.do("pwrite", fd, "0", "Main")
-			if got := s.eye.do("read", "a.txt"); got != "Main a" {
-				t.Errorf("main shows %q", got)
+			// They stay with b.
+			s.eye.do("pwrite", other, "2", "OT")
+			s.branchHolds("b", "a.txt", "FDOT"+text[4:])
+			mine := s.eye.open("a.txt", unix.O_RDWR)
+			s.eye.do("pwrite", mine, "0", "M")
+			s.branchHolds("main", "a.txt", "M"+text[1:])
+			s.branchHolds("b", "a.txt", "FDOT"+text[4:])
+			s.switchTo(b)
+			if got := s.eye.do("read", "a.txt"); got != "FDOT"+text[4:] {
+				t.Errorf("b shows %q", got)
 			}
-			s.eye.do("pwrite", other, "0", "B")
-			s.branchHolds("b", "a.txt", "Base b")
-			s.branchHolds("main", "a.txt", "Main a")
 		})
 	}
 }
 
-// A reader from one branch's turn does not see what another branch's turn
-// writes into the same file of the base.
+// A file that is written anew, or replaced, is another one: who read it in an
+// earlier turn keeps what he has.
 func TestReadersDoNotSeeOtherBranchesWrites(t *testing.T) {
-	s := newStage(t, someFiles)
-	b := s.create("b")
-	fd := s.eye.open("a.txt", unix.O_RDONLY)
-	s.reads("at first", fd, "base a")
-	s.switchTo(b)
-	s.eye.sh("printf X | dd of=a.txt conv=notrunc 2>/dev/null")
-	s.eye.do("evict", fd)
-	s.reads("main's", fd, "base a")
-	if got := s.eye.do("read", "a.txt"); got != "Xase a" {
-		t.Error(got)
+	for name, script := range map[string]string{
+		"truncated as it is opened": "printf Xase > a.txt",
+		"truncated by name":         "TRUNCATE printf Xase >> a.txt",
+		"replaced":                  "printf Xase > tmp; mv tmp a.txt",
+		"removed and made":          "rm a.txt; printf Xase > a.txt",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, someFiles)
+			b := s.create("b")
+			fd := s.eye.open("a.txt", unix.O_RDONLY)
+			mapped := s.eye.do("mmap", fd, "4096", "0")
+			s.reads("at first", fd, "base a")
+			s.switchTo(b)
+			script, truncate := strings.CutPrefix(script, "TRUNCATE ")
+			if truncate {
+				s.eye.do("truncate", "a.txt", "0")
+			}
+			s.eye.sh(script)
+			s.eye.do("evict", fd)
+			s.reads("main's", fd, "base a")
+			if got := s.eye.do("peek", mapped); got != "base a" {
+				t.Errorf("mapped: %q", got)
+			}
+			if got := s.eye.do("read", "a.txt"); got != "Xase" {
+				t.Error(got)
+			}
+			s.switchTo(s.branch)
+			s.eye.do("evict", fd)
+			s.reads("main's, back", fd, "base a")
+			s.eye.sh("chmod 600 a.txt")
+			s.branchHolds("main", "a.txt", "base a")
+			s.branchHolds("b", "a.txt", "Xase")
+			s.eye.do("unmap", mapped)
+		})
 	}
+}
+
+// What of a name that means something else by now is written goes where it last
+// was what was meant.
+func TestWritesOfWhatIsNotShown(t *testing.T) {
+	s := newStage(t, someFiles)
+	b, c := s.create("b"), s.create("c")
+	s.agent(b, "a.txt", "b's")
+	must(t, c.Unlink("dir/b.txt", noOrigin))
+	s.agent(c, "a.txt", "c's")
+	fd, deep := s.eye.open("a.txt", unix.O_RDWR), s.eye.open("dir/b.txt", unix.O_RDWR|unix.O_APPEND)
+	s.switchTo(b)
+	s.switchTo(c)
+	s.eye.do("pwrite", fd, "0", "MAIN")
+	s.eye.do("pwrite", deep, "APPEND", "!")
+	s.branchHolds("main", "a.txt", "MAIN a")
+	s.branchHolds("b", "a.txt", "b's")
+	s.branchHolds("c", "a.txt", "c's")
+	s.branchHolds("b", "dir/b.txt", "base b!") // it was shown there last
+	s.branchHolds("main", "dir/b.txt", "base b")
+	for _, branch := range []*overlay.Branch{s.branch, b, c} {
+		s.switchTo(branch)
+		if got, want := s.eye.do("read", "a.txt"), map[string]string{"main": "MAIN a", "b": "b's", "c": "c's"}[branch.Name()]; got != want {
+			t.Errorf("%s shows %q", branch.Name(), got)
+		}
+	}
+	// An agent's own replacement in the branch that is shown: nobody's any more.
 	s.switchTo(s.branch)
-	s.eye.sh("chmod 600 a.txt")
-	s.branchHolds("main", "a.txt", "base a")
+	fd = s.eye.open("dir/b.txt", unix.O_RDWR)
+	s.agent(s.branch, "dir/b.txt", "agent's")
+	s.settle()
+	s.eye.do("pwrite", fd, "0", "LOST")
+	s.branchHolds("main", "dir/b.txt", "agent's")
+	s.reads("its writer", fd, "LOST b")
+}
+
+// A page that is written through a mapping in one turn and handed over in the
+// next belongs to the turn in which the file was first handed over.
+func TestMappedWritesComeLate(t *testing.T) {
+	s := newStage(t, map[string]string{"f": strings.Repeat("0123456789", 1000)})
+	b := s.create("b")
+	fd := s.eye.open("f", unix.O_RDWR)
+	m := s.eye.do("mmap", fd, "4096", "1")
+	s.eye.do("poke", m, "early")
+	s.eye.do("msync", m)
+	s.eye.do("poke", m, "later")
+	s.switchTo(b)
+	s.eye.do("msync", m)
+	s.branchHolds("main", "f", "later"+strings.Repeat("0123456789", 1000)[5:])
+	s.branchHolds("b", "f", strings.Repeat("0123456789", 1000))
+	if got := s.eye.do("read", "f"); got[:5] != "01234" {
+		t.Errorf("b shows %.5q", got)
+	}
+	s.eye.do("unmap", m)
+	s.eye.do("close", fd)
 }
 
 func TestOpenForWritingAloneChangesNothing(t *testing.T) {

@@ -28,15 +28,14 @@
 //
 // A directory that cannot be watched gets no time-outs: slower, never stale.
 //
-// Handles and nodes: what a file is opened for in a branch stays that branch's.
-// A file of the base that is open for writing is copied at the first write, not
-// at the open. If a node is open in one branch and is to be written in another,
-// the opener is sent to look the name up again (ESTALE, which the kernel handles
-// by itself) and gets a node of its own.
-//
-// A view that never switches ([Config.Fixed]) has files opened and closed by the
-// kernel alone, without a round trip. A file is then treated as open from its
-// first look-up until the kernel forgets it: see noopen.go.
+// The kernel opens and closes files and directories by itself, without a round
+// trip. A file is therefore treated as open from its first look-up until the
+// kernel forgets it (noopen.go), and a directory is read by position alone
+// (dir.go). What is written to a node that is in a branch's own layer goes there,
+// whatever is shown. A node that several branches show (a file of the base, or
+// one that was forked) becomes that of the branch that is shown at the first
+// write, which is when it is copied; the others find their version as another
+// node.
 //
 // # Invariants
 //
@@ -45,10 +44,11 @@
 //     right: it was seen under the present branch, or has not changed since.
 //   - State is changed first and the kernel told after; it is told by one
 //     goroutine, which holds no lock of ours meanwhile, and never by one that
-//     answers it. The kernel holds a directory's lock during a look-up and a
-//     page's during a read, and takes the same for a notification: the answer
-//     computed before a change is therefore in the kernel's caches before the
-//     notification empties them.
+//     answers it (but for one case, in which nobody can wait: dir.go). The
+//     kernel holds a directory's lock during a look-up and a page's during a
+//     read, and takes the same for a notification: the answer computed before a
+//     change is therefore in the kernel's caches before the notification empties
+//     them.
 //   - Nothing here touches a path inside a view: the base is read relative to a
 //     descriptor, by a process that does not see the mount.
 //   - That a name does not exist is kept for a second at most.
@@ -59,23 +59,29 @@
 // A file of the base that is written in place while a program in a view has it
 // open shows the new bytes there, as it does outside. A write through mmap
 // outside is noticed when its descriptor is closed, and a write through another
-// hard link not at all unless that link's directory is watched too. Listings
-// are a snapshot from the time the directory was opened or rewound. A switch makes
-// no events for watchers in the view, and neither do lost events of the base.
+// hard link not at all unless that link's directory is watched too. A listing
+// that takes several calls is, at each, of that moment. A switch makes no events
+// for watchers in the view, and neither do lost events of the base.
 //
-// In a fixed view, a file of the base that the person replaces or removes is read
-// on by those who have it open only while our descriptor of it lasts (those of
-// the files read last are kept); after that, where the kernel has no page,
-// reading fails with ESTALE. And what was written into a mapping, and nowhere else
-// in that file, is in the layer when the mapping or its process ends, not when
-// Quiesce returns.
+// A descriptor that a program keeps over turns sees what is later written in
+// place, without truncating, into a file that both branches showed, and so does a
+// mapping: they are one node. What was written into a shared mapping of such a
+// file in one turn, and is handed over by the kernel in the next only, belongs to
+// the next (unless the file was handed over before): call Quiesce, where it
+// matters, for files that were written through before.
+//
+// A file of the base that the person replaces or removes is read on by those who
+// have it open only while our descriptor of it lasts (those of the files read
+// last are kept); after that, where the kernel has no page, reading fails with
+// ESTALE. And what was written into a mapping, and nowhere else in that file, is
+// in the layer when the mapping or its process ends, not when Quiesce returns.
 //
 // # Absent on purpose
 //
 // Namespaces and mounting (internal/sandbox), layers (overlay), file locks (the
 // kernel's own: they hold between the processes of one mount and do not reach
-// the person's folder), cached listings and readdirplus (wrong, or slower), the
-// write-back cache (other views would not see what is written).
+// the person's folder), readdirplus (slower), the write-back cache (other views
+// would not see what is written), passthrough (it needs an open).
 //
 // # Locks and goroutines
 //
@@ -84,7 +90,8 @@
 //	                 rename, or the moment of a switch
 //	openFile.mu      one per node; held while its file is read, copied, opened
 //	overlay's own
-//	Base.mu, watcher.mu, View.mu, teller.mu, pokes.mu, table.mu   innermost, each alone
+//	Base.mu, watcher.mu, teller.mu, pokes.mu, table.mu, fileCache.mu, listings.mu
+//	                 innermost, each alone
 //
 // A View owns two goroutines (go-fuse's readers, and the teller that notifies)
 // and a Base one (the reader of events); Close waits for them.

@@ -183,7 +183,6 @@ func hammerStage(t *testing.T) (*stage, []*overlay.Branch) {
 }
 
 func TestSwitchUnderHammer(t *testing.T) {
-	onlySwitched(t)
 	s, branches := hammerStage(t)
 	word := filepath.Join(t.TempDir(), "phase")
 	phase, count, done, err := sharedWords(word)

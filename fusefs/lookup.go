@@ -88,9 +88,7 @@ func (v *View) searchable(dir *node) fuse.Status {
 // Forget implements fuse.RawFileSystem.
 func (v *View) Forget(id, count uint64) {
 	v.table.forget(id, count)
-	if v.fixed {
-		v.letGo(v.table.takeDropped())
-	}
+	v.letGo(v.table.takeDropped())
 }
 
 // current resolves where n is, and checks that n is still what is there. v.moving
@@ -144,8 +142,8 @@ func (v *View) getAttr(n *node, out *fuse.AttrOut) fuse.Status {
 // orphanAttr answers for a node that its path does not resolve to.
 func (v *View) orphanAttr(n *node, out *fuse.AttrOut) fuse.Status {
 	f := &n.open
-	if v.fixed && n.typ == unix.S_IFREG {
-		if _, st := v.reading(n.id, 0); st != fuse.OK {
+	if n.typ == unix.S_IFREG {
+		if _, st := v.reading(n.id); st != fuse.OK {
 			return st
 		}
 	} else {
@@ -170,9 +168,8 @@ func (v *View) orphanAttr(n *node, out *fuse.AttrOut) fuse.Status {
 		a.Mtime = overlay.Time{Sec: st.Mtim.Sec, Nsec: uint32(st.Mtim.Nsec)}
 		a.Ctime = overlay.Time{Sec: st.Ctim.Sec, Nsec: uint32(st.Ctim.Nsec)}
 		a.Mode = a.Mode&typeMask | st.Mode&permMask
-	case n.typ == unix.S_IFREG || named:
-		// Nobody has it open, or the kernel came by the name: it looks that up
-		// again.
+	case named:
+		// The kernel came by the name: it looks that up again.
 		return fuse.Status(unix.ESTALE)
 	}
 	if !named {

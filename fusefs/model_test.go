@@ -187,15 +187,13 @@ func TestModel(t *testing.T) {
 			var otherTree string
 			for round := range rounds {
 				s.eye.do("model", plain, fmt.Sprint(seed*1000+round), "60", mode)
-				if !*fixedViews {
-					s.switchTo(other)
-					if got := s.eye.do("portrait"); otherTree != "" && got != otherTree {
-						t.Fatalf("the other branch is\n%s\nwas\n%s", got, otherTree)
-					} else {
-						otherTree = got
-					}
-					s.switchTo(s.branch)
+				s.switchTo(other)
+				if got := s.eye.do("portrait"); otherTree != "" && got != otherTree {
+					t.Fatalf("the other branch is\n%s\nwas\n%s", got, otherTree)
+				} else {
+					otherTree = got
 				}
+				s.switchTo(s.branch)
 				switch round % 3 {
 				case 1:
 					if !forks {

@@ -138,13 +138,6 @@ func (v *View) remove(header *fuse.InHeader, name string, remove func(path strin
 		return st
 	}
 	n := v.table.named(parent, name, on.Version)
-	if n != nil {
-		n.open.mu.Lock()
-		defer n.open.mu.Unlock()
-		if err := v.keepLocked(n); err != nil {
-			return status(err)
-		}
-	}
 	if err := remove(path); err != nil {
 		return status(err)
 	}
@@ -153,19 +146,6 @@ func (v *View) remove(header *fuse.InHeader, name string, remove func(path strin
 		v.table.removed(n, parent, name)
 	}
 	return fuse.OK
-}
-
-// keepLocked prepares n for losing its name: what its descriptors may yet write
-// must have a place.
-func (v *View) keepLocked(n *node) error {
-	f := &n.open
-	if v.fixed {
-		return nil // what a layer holds is pinned, and the base stays
-	}
-	if f.writers > 0 && f.writer == nil {
-		return v.copyUpLocked(n, f.branch, false)
-	}
-	return nil
 }
 
 // Rename implements fuse.RawFileSystem.
@@ -208,14 +188,6 @@ func (v *View) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNam
 	var over *node
 	if replaces {
 		over = v.table.named(to.parent, newName, target.Version)
-	}
-	if over != nil && flags != overlay.Exchange && over != n {
-		over.open.mu.Lock()
-		err := v.keepLocked(over)
-		over.open.mu.Unlock()
-		if err != nil {
-			return status(err)
-		}
 	}
 	if err := v.branch.Rename(oldPath, newPath, flags, v.origin); err != nil {
 		return status(err)

@@ -35,12 +35,14 @@ type node struct {
 	wrote bool
 	// shown: the last answer about its name was this node.
 	shown bool
-	// parted: it is opened for writing in a branch that is no longer shown and
-	// will become that branch's; no look-up answers with it.
+	// first is the epoch in which it was made: who has it open did that then, or
+	// in a later one.
+	first uint64
+	// parted: descriptors of an earlier turn keep it; no look-up answers with it.
 	parted bool
 	// lookups is how many references the kernel has.
 	lookups uint64
-	// holds is what keeps it in the table besides: links of children, handles.
+	// holds is what keeps it in the table besides: links of children.
 	holds int
 	// names are a directory's children that are in the table, several where the
 	// kernel still holds older versions. Set to nil when it is dropped.
@@ -57,8 +59,7 @@ type link struct {
 	name   string
 }
 
-// openFile is the part of a node that its handles share: all of them see one
-// file, as all descriptors of an inode do.
+// openFile is what descriptors of a node read and write.
 type openFile struct {
 	// mu is held shared for reading and writing through the files, and
 	// exclusively for replacing them.
@@ -69,20 +70,10 @@ type openFile struct {
 	pinned bool
 	// reader reads it until there is a writer.
 	reader *os.File
-	// writer is the layer's own file, from the first write on: what is only
-	// opened for writing is not copied.
+	// writer is the layer's own file, from the first write on.
 	writer *overlay.File
-
-	// handles and writers count open handles, and those among them that may
-	// write.
-	handles, writers int
-	// using counts the calls that write through writer; only in a fixed view,
-	// where no handle keeps it open.
+	// using counts the calls that write through writer.
 	using int
-	// branch is where they were opened, and where a first write goes.
-	branch *overlay.Branch
-	// mixed: handles of several branches read it. It must not become anyone's.
-	mixed bool
 }
 
 // table holds the nodes of a view.
@@ -101,10 +92,8 @@ type table struct {
 	// node; a look-up that overlaps one starts again.
 	moves uint64
 	epoch uint64
-	// dropped are files that have left the table and whose content was kept;
-	// only if keeps.
+	// dropped are files that have left the table and whose content was kept.
 	dropped []*node
-	keeps   bool // fixed
 }
 
 func newTable(on overlay.Node) *table {
@@ -195,7 +184,7 @@ func (t *table) rememberLocked(parent *node, name string, on overlay.Node) *node
 	n := t.matchLocked(parent, name, on)
 	if n == nil {
 		t.lastID++
-		n = &node{id: t.lastID, dir: on.IsDir(), typ: on.Attr.Mode & typeMask, version: on.Version}
+		n = &node{id: t.lastID, dir: on.IsDir(), typ: on.Attr.Mode & typeMask, version: on.Version, first: t.epoch}
 		n.open.on = on
 		if n.dir {
 			n.names = map[string][]*node{}
@@ -299,7 +288,7 @@ func (t *table) dropLocked(n *node) {
 		return
 	}
 	delete(t.byID, n.id)
-	if t.keeps && n.typ == unix.S_IFREG {
+	if n.typ == unix.S_IFREG {
 		t.dropped = append(t.dropped, n)
 	}
 	if t.linked[n.version] == n {
@@ -326,20 +315,6 @@ func (t *table) forget(id, count uint64) {
 		return
 	}
 	n.lookups -= min(count, n.lookups)
-	t.dropLocked(n)
-}
-
-// hold keeps n in the table until released.
-func (t *table) hold(n *node) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n.holds++
-}
-
-func (t *table) release(n *node) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n.holds--
 	t.dropLocked(n)
 }
 
@@ -375,8 +350,15 @@ func (t *table) became(n *node, on overlay.Node) (others []string) {
 	return others
 }
 
+// ofEarlierTurn says that n was there before the last switch.
+func (t *table) ofEarlierTurn(n *node) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return n.first < t.epoch
+}
+
 // part keeps n from being the answer to a look-up, though it has its name: its
-// handles are of another branch.
+// descriptors are of another turn.
 func (t *table) part(n *node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,24 +9,29 @@ import (
 	"shadowlsp/overlay"
 )
 
-// In a fixed view the kernel opens and closes files without saying so. Each
-// regular file that it knows is therefore treated as one that is open, by one
-// handle that may write: from its first look-up until the kernel forgets it. So
-// what a layer holds stays readable through every descriptor and mapping,
-// whatever becomes of its name.
+// The kernel opens and closes files without saying so, and keeps what it has
+// cached. Each regular file that it knows is therefore treated as one that is
+// open for writing, from its first look-up until the kernel forgets it: what a
+// layer holds stays readable through every descriptor and mapping, whatever
+// becomes of its name.
 //
-// What cannot be kept that way is the base: a file of the base that the person
-// replaces or removes can be read on through a descriptor of ours only. Those
-// of the files read last are kept; a program that opened such a file earlier and
-// reads on where the kernel has no page gets ESTALE, not other content.
+// Two things cannot be kept that way.
 //
-// This is why a view that switches asks to be told of each open: what is
-// written into a file of the base that both branches show belongs to the branch
-// it was opened in, and only the opening says which.
+// A file of the base that the person replaces or removes can be read on through
+// a descriptor of ours only. Those of the files read last are kept; a program
+// that opened such a file earlier and reads on where the kernel has no page gets
+// ESTALE, not other content.
+//
+// Which branch a write belongs to. A file that is in a branch's own layer is
+// that branch's, whatever is shown. What several branches show (a file of the
+// base, or of a layer that was forked) is copied to the branch that is shown
+// when it is first written, and whoever has it open goes along: descriptors of
+// earlier turns see what is written, since they are the same node. The common
+// way to write a file anew, truncating it first, is told apart: see parts.
 
 const (
-	// maxReaders and maxWriters bound the descriptors that a fixed view keeps.
-	// Each file open for writing is copied when its branch is forked.
+	// maxReaders and maxWriters bound the descriptors that a view keeps. Each
+	// file open for writing is copied when its branch is forked.
 	maxReaders = 512
 	maxWriters = 16
 )
@@ -55,18 +60,21 @@ func (c *fileCache) opened(n *node, writer bool) (oldest *node) {
 	return oldest
 }
 
+// Open implements fuse.RawFileSystem: there is no such operation, and the kernel
+// neither asks again nor tells of a close.
+func (v *View) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	return fuse.ENOSYS
+}
+
 // keep makes the content of n readable until the kernel forgets it. false: it
 // has gone already, look the name up again. v.moving is held.
 func (v *View) keep(n *node) bool {
-	if !v.fixed || n.typ != unix.S_IFREG {
+	if n.typ != unix.S_IFREG {
 		return true
 	}
 	f := &n.open
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.handles == 0 {
-		f.enterLocked(v.branch, true)
-	}
 	if !f.pinned {
 		f.pinned = f.on.Pin()
 	}
@@ -76,12 +84,7 @@ func (v *View) keep(n *node) bool {
 // letGo ends what keep began, for nodes that have left the table.
 func (v *View) letGo(nodes []*node) {
 	for _, n := range nodes {
-		n.open.mu.RLock()
-		kept := n.open.handles > 0
-		n.open.mu.RUnlock()
-		if kept {
-			n.open.leave(true)
-		}
+		n.open.close()
 	}
 }
 
@@ -94,17 +97,12 @@ func (v *View) keptOpen(n *node, writer bool) {
 	}
 	f := &old.open
 	f.mu.Lock()
-	busy := false
+	busy := writer && f.using > 0
 	switch {
-	case !writer && f.reader != nil:
-		f.reader.Close()
-		f.reader = nil
-	case writer && f.writer != nil:
-		if busy = f.using > 0; !busy {
-			f.on = f.writer.Node()
-			f.writer.Close()
-			f.writer = nil
-		}
+	case !writer:
+		f.closeReaderLocked()
+	case !busy:
+		f.closeWriterLocked()
 	}
 	f.mu.Unlock()
 	if busy {
@@ -115,15 +113,7 @@ func (v *View) keptOpen(n *node, writer bool) {
 }
 
 // reading finds the file to read from, with its mutex held shared.
-func (v *View) reading(id, fh uint64) (*openFile, fuse.Status) {
-	if !v.fixed {
-		h := v.handle(fh)
-		if h == nil {
-			return nil, fuse.EBADF
-		}
-		h.node.open.mu.RLock()
-		return &h.node.open, fuse.OK
-	}
+func (v *View) reading(id uint64) (*openFile, fuse.Status) {
 	n := v.table.find(id)
 	if n == nil || n.typ != unix.S_IFREG {
 		return nil, fuse.Status(unix.ESTALE)
@@ -147,20 +137,11 @@ func (v *View) reading(id, fh uint64) (*openFile, fuse.Status) {
 	return f, fuse.OK
 }
 
-// written is the layer's file behind a descriptor that may write, and what to
+// writing is the layer's file behind a descriptor that may write, and what to
 // call when it was written.
-func (v *View) written(id, fh uint64) (n *node, w *overlay.File, end func(), st fuse.Status) {
+func (v *View) writing(id uint64) (n *node, w *overlay.File, end func(), st fuse.Status) {
 	v.moving.RLock()
 	defer v.moving.RUnlock()
-	if !v.fixed {
-		h := v.handle(fh)
-		if h == nil || !h.writes {
-			return nil, nil, nil, fuse.EBADF
-		}
-		// The handle keeps w open.
-		w, err := v.writable(h.node)
-		return h.node, w, func() {}, status(err)
-	}
 	n = v.table.find(id)
 	if n == nil || n.typ != unix.S_IFREG {
 		return nil, nil, nil, fuse.Status(unix.ESTALE)
@@ -170,7 +151,7 @@ func (v *View) written(id, fh uint64) (n *node, w *overlay.File, end func(), st 
 	closed := f.writer == nil
 	var err error
 	if closed {
-		err = v.copyUpLocked(n, f.branch, false)
+		err = v.copyUpLocked(n, false)
 	}
 	if err == nil {
 		f.using++
@@ -190,26 +171,21 @@ func (v *View) written(id, fh uint64) (n *node, w *overlay.File, end func(), st 
 	}, fuse.OK
 }
 
-// truncate is what an open with O_TRUNC does to what is there.
-func (v *View) truncate(n *node) fuse.Status {
-	f := &n.open
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, on, st := v.current(n)
-	if st != fuse.OK {
-		return st
+// parts says whether a truncation by name (an open with O_TRUNC, mostly) must
+// not be of n, but of another node for what on is in the branch shown: n is not
+// that branch's own, and was there in an earlier turn, so that descriptors of
+// that turn may read it. The kernel looks the name up again, and finds another.
+// (Not where a descriptor is truncated: there the program would be told ESTALE.)
+func (v *View) parts(n *node, on overlay.Node) bool {
+	if n.open.writer != nil || !v.table.ofEarlierTurn(n) {
+		return false
 	}
-	if st := v.allowed(on, unix.W_OK); st != fuse.OK {
-		return st
+	if w, err := on.OpenWrite(); err == nil {
+		w.Close()
+		return false // its own
 	}
-	if f.writer == nil {
-		return status(v.copyUpLocked(n, f.branch, true))
-	}
-	if err := f.writer.Truncate(0); err != nil {
-		return status(err)
-	}
-	v.wrote(n, f.writer)
-	return fuse.OK
+	v.table.part(n)
+	return true
 }
 
 // takeDropped is the files that have left the table since the last call.

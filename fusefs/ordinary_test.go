@@ -19,9 +19,6 @@ const ordinaryUID = 48322
 // TestOrdinary runs the whole suite again as an ordinary user, in user
 // namespaces.
 func TestOrdinary(t *testing.T) {
-	if *fixedViews {
-		t.Skip("the ordinary user's own TestFixed does it")
-	}
 	if ordinary() {
 		t.Skip("this is the ordinary user")
 	}

@@ -37,16 +37,11 @@ func (v *View) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.Att
 // setAttrLocked returns nil for a file without a name.
 func (v *View) setAttrLocked(n *node, byHandle bool, in *fuse.SetAttrIn) (*overlay.Node, fuse.Status) {
 	f := &n.open
-	// The kernel names the handle for truncating only. A file that is no longer
-	// what its name says is meant by a descriptor, so by its branch.
-	branch := v.branch
-	path, now, st := v.currentIn(branch, n)
-	if st != fuse.OK && f.handles > 0 && f.branch != branch {
-		branch = f.branch
-		path, now, st = v.currentIn(branch, n)
-	}
+	// A file that is no longer what its name says is meant by a descriptor. (The
+	// kernel says so for truncating only.)
+	branch, path, now, st := v.home(n)
 	if st != fuse.OK {
-		if f.handles == 0 || st != fuse.ENOENT && !byHandle {
+		if n.typ != unix.S_IFREG || st != fuse.ENOENT && !byHandle {
 			return nil, st
 		}
 		return nil, v.setOrphanLocked(n, in)
@@ -54,9 +49,7 @@ func (v *View) setAttrLocked(n *node, byHandle bool, in *fuse.SetAttrIn) (*overl
 	if st := v.maySet(now, byHandle, in); st != fuse.OK {
 		return nil, st
 	}
-	if f.handles > 0 && f.writer == nil && (f.mixed || f.branch != branch) {
-		// As in openNode.
-		v.table.part(n)
+	if in.Valid&fuse.FATTR_SIZE != 0 && !byHandle && v.parts(n, now) {
 		return nil, fuse.Status(unix.ESTALE)
 	}
 	c := changeOf(in, now.Attr.Mode)
@@ -149,7 +142,7 @@ func (v *View) setOrphanLocked(n *node, in *fuse.SetAttrIn) fuse.Status {
 		return fuse.Status(unix.ESTALE)
 	}
 	if f.writer == nil {
-		if err := v.copyUpLocked(n, f.branch, false); err != nil {
+		if err := v.copyUpLocked(n, false); err != nil {
 			return status(err)
 		}
 	}

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"shadowlsp/overlay"
@@ -17,8 +18,8 @@ type SwitchStats struct {
 
 // Switch makes the view show another branch. When it returns, whatever is
 // looked up, opened, listed or asked for attributes is b's. Open descriptors
-// and mappings stay with the branch they were opened in, and so do writes
-// through them. Call it when nothing runs that must not see both.
+// and mappings keep what they have. What is written through them goes where
+// home says. Call it when nothing runs that must not see both.
 func (v *View) Switch(b *overlay.Branch) (SwitchStats, error) {
 	v.switching.Lock()
 	defer v.switching.Unlock()
@@ -38,7 +39,11 @@ func (v *View) Switch(b *overlay.Branch) (SwitchStats, error) {
 	v.moving.Lock()
 	old := v.branch
 	v.branch = b
-	split := v.enterEpoch()
+	v.shown = append(v.shown, old)
+	if len(v.shown) > maxShown {
+		v.shown = slices.Clone(v.shown[1:])
+	}
+	v.table.enterEpoch()
 	v.moving.Unlock()
 	v.unsubscribe()
 	v.unsubscribe = subscribed
@@ -47,9 +52,6 @@ func (v *View) Switch(b *overlay.Branch) (SwitchStats, error) {
 	finished := make(chan struct{})
 	queued := v.tell.call(func() {
 		defer close(finished)
-		for _, l := range split {
-			v.entryGone(l.parent, l.name)
-		}
 		if old != b {
 			v.tellSwitch(overlay.Differ(old, b), &stats)
 		}
@@ -97,37 +99,12 @@ func (v *View) tellSwitch(paths []string, stats *SwitchStats) {
 	}
 }
 
-// enterEpoch begins the time of another branch: what the old branch's handles
-// may yet write must not become the new branch's. It returns the names to look
-// up again. v.moving is held exclusively.
-func (v *View) enterEpoch() []link {
-	v.mu.Lock()
-	var writable []*node
-	for _, h := range v.handles {
-		if h.writes {
-			writable = append(writable, h.node)
-		}
-	}
-	v.mu.Unlock()
-	var split []*node
-	for _, n := range writable {
-		n.open.mu.RLock()
-		if n.open.writer == nil {
-			split = append(split, n)
-		}
-		n.open.mu.RUnlock()
-	}
-	t := v.table
+// enterEpoch begins the time of another branch.
+func (t *table) enterEpoch() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.epoch++
 	t.moves++
-	var names []link
-	for _, n := range split {
-		names = append(names, n.links...)
-		n.parted = true
-	}
-	return names
 }
 
 // Quiesce returns when what programs have written into the view so far is in
@@ -135,18 +112,7 @@ func (v *View) enterEpoch() []link {
 // until it finds time. (What is written through descriptors is in the layer
 // when the write returns.)
 func (v *View) Quiesce(ctx context.Context) error {
-	v.mu.Lock()
-	writable := map[*node]struct{}{}
-	for _, h := range v.handles {
-		if h.writes {
-			writable[h.node] = struct{}{}
-		}
-	}
-	v.mu.Unlock()
-	if v.fixed {
-		writable = v.table.written()
-	}
-	for n := range writable {
+	for n := range v.table.written() {
 		// Dropping pages writes them first.
 		if !v.tell.call(func() { v.content(n) }) {
 			return &Error{Op: "quiesce", Kind: Closed}

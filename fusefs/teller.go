@@ -45,13 +45,13 @@ type news struct {
 type what uint8
 
 const (
-	ofBranch  what = iota + 1 // path, by op
-	ofBase                    // name in path
-	ofBaseNew                 // name in path, which is another object now
-	ofBaseDir                 // the directory path itself
-	ofBaseGone                // the directory path has left its place
-	ofListing                 // the names in path, which nothing watches
-	ofAll                     // anything
+	ofBranch   what = iota + 1 // path, by op
+	ofBase                     // name in path
+	ofBaseNew                  // name in path, which is another object now
+	ofBaseDir                  // the directory path itself
+	ofBaseGone                 // the directory path has left its place
+	ofListing                  // the names in path, which nothing watches
+	ofAll                      // anything
 )
 
 // job is a news, or else a function to call in its turn.

@@ -47,8 +47,7 @@ type Config struct {
 	// files such that the kernel agrees. (It always checks: mount option
 	// default_permissions.)
 	UserNS bool
-	// Fixed: the view shows one branch for as long as it lives. The kernel then
-	// opens and closes files without asking: see [View.Open].
+	// Fixed: the view shows one branch for as long as it lives.
 	Fixed bool
 }
 
@@ -75,8 +74,8 @@ type View struct {
 	// keepsListings: the kernel does; see dir.go.
 	keepsListings bool
 	listings      listings
-	tell   *teller
-	origin overlay.Origin // who writes, as far as the overlay needs to know
+	tell          *teller
+	origin        overlay.Origin // who writes, as far as the overlay needs to know
 
 	// pokes make events for those who watch files in the view, once there is a
 	// poker.
@@ -89,19 +88,16 @@ type View struct {
 	// exclusively while a directory is renamed or the branch is changed: paths
 	// and branch are the same from the beginning to the end of an operation.
 	moving sync.RWMutex
-	// branch is guarded by moving.
+	// branch is guarded by moving, and so is shown: the branches before it, the
+	// last one last.
 	branch *overlay.Branch
+	shown  []*overlay.Branch
 
 	// switching serialises Switch and Close.
 	switching sync.Mutex
 	// unsubscribe ends the subscription to branch; guarded by switching.
 	unsubscribe func()
 	closed      bool
-
-	mu sync.Mutex // guards the fields below
-	// handles are the open files.
-	handles    map[uint64]*handle
-	lastHandle uint64
 }
 
 // Serve answers the kernel on dev, the descriptor of a FUSE mount, which it
@@ -127,20 +123,13 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		table:         newTable(root),
 		served:        make(chan struct{}),
 		branch:        cfg.Branch,
-		handles:       map[uint64]*handle{},
 		seed:          maphash.MakeSeed(),
 	}
 	v.origin = overlay.Origin{View: v}
-	v.table.keeps = cfg.Fixed
 	// go-fuse takes a number and closes it itself: give it one of its own.
 	fd, err := unix.FcntlInt(dev.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return fail(err)
-	}
-	capabilities := uint64(fuse.CAP_HANDLE_KILLPRIV_V2) // else each write asks for an xattr first
-	if !cfg.Fixed {
-		// One copy-up less. Without Open there is nobody to truncate in it.
-		capabilities |= fuse.CAP_ATOMIC_O_TRUNC
 	}
 	v.server, err = fuse.NewServer(v, fmt.Sprintf("/dev/fd/%d", fd), &fuse.MountOptions{
 		MaxWrite:      maxWrite,
@@ -150,7 +139,7 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		ExplicitDataCacheControl: true,
 		EnableSymlinkCaching:     true,
 		DisableReadDirPlus:       true,
-		ExtraCapabilities:        capabilities,
+		ExtraCapabilities:        fuse.CAP_HANDLE_KILLPRIV_V2, // else each write asks for an xattr first
 		Logger:                   log.New(goFuseLog{cfg.Log}, "", 0),
 		PanicHandler:             v.panicked,
 	})
@@ -194,17 +183,7 @@ func (v *View) Close() error {
 	v.unsubscribe()
 	v.base.detach(v)
 	v.tell.close()
-	// The kernel does not close what it lost with the mount.
-	v.mu.Lock()
-	handles := v.handles
-	v.handles = map[uint64]*handle{}
-	v.mu.Unlock()
-	for _, h := range handles {
-		v.drop(h)
-	}
-	if v.fixed {
-		v.letGo(v.table.files())
-	}
+	v.letGo(v.table.files()) // the kernel does not forget what it lost with the mount
 	return nil
 }
 

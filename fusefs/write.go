@@ -9,7 +9,7 @@ import (
 
 // Write implements fuse.RawFileSystem.
 func (v *View) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	n, w, end, st := v.written(in.NodeId, in.Fh)
+	n, w, end, st := v.writing(in.NodeId)
 	if st != fuse.OK {
 		return 0, st
 	}
@@ -97,7 +97,7 @@ func (v *View) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	if base {
 		return fuse.OK
 	}
-	f, st := v.reading(in.NodeId, in.Fh)
+	f, st := v.reading(in.NodeId)
 	if st != fuse.OK {
 		return st
 	}
@@ -114,7 +114,7 @@ func (v *View) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status { ret
 
 // Fallocate implements fuse.RawFileSystem.
 func (v *View) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	n, w, end, st := v.written(in.NodeId, in.Fh)
+	n, w, end, st := v.writing(in.NodeId)
 	if st != fuse.OK {
 		return st
 	}
@@ -133,7 +133,7 @@ func (v *View) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Stat
 
 // CopyFileRange implements fuse.RawFileSystem.
 func (v *View) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
-	n, w, end, st := v.written(in.NodeIdOut, in.FhOut)
+	n, w, end, st := v.writing(in.NodeIdOut)
 	if st != fuse.OK {
 		return 0, st
 	}
@@ -141,7 +141,7 @@ func (v *View) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (
 	if err := room(w, int64(in.OffOut), int64(in.Len)); err != nil {
 		return 0, status(err)
 	}
-	f, st := v.reading(in.NodeId, in.FhIn)
+	f, st := v.reading(in.NodeId)
 	if st != fuse.OK {
 		return 0, st
 	}

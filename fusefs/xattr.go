@@ -70,21 +70,21 @@ func fits(value, dest []byte) (uint32, fuse.Status) {
 
 // SetXAttr implements fuse.RawFileSystem.
 func (v *View) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
-	return v.changeXAttr(in.NodeId, attr, func(path string) error {
-		return v.branch.SetXattr(path, attr, data, int(in.Flags), v.origin)
+	return v.changeXAttr(in.NodeId, attr, func(branch *overlay.Branch, path string) error {
+		return branch.SetXattr(path, attr, data, int(in.Flags), v.origin)
 	}, func(fd int) error { return unix.Fsetxattr(fd, attr, data, int(in.Flags)) })
 }
 
 // RemoveXAttr implements fuse.RawFileSystem.
 func (v *View) RemoveXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr string) fuse.Status {
-	return v.changeXAttr(header.NodeId, attr, func(path string) error {
-		return v.branch.RemoveXattr(path, attr, v.origin)
+	return v.changeXAttr(header.NodeId, attr, func(branch *overlay.Branch, path string) error {
+		return branch.RemoveXattr(path, attr, v.origin)
 	}, func(fd int) error { return unix.Fremovexattr(fd, attr) })
 }
 
 // changeXAttr changes an attribute by path, or by descriptor where there is no
 // path any more.
-func (v *View) changeXAttr(id uint64, attr string, change func(path string) error, orphan func(fd int) error) fuse.Status {
+func (v *View) changeXAttr(id uint64, attr string, change func(branch *overlay.Branch, path string) error, orphan func(fd int) error) fuse.Status {
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	n := v.table.find(id)
@@ -94,13 +94,13 @@ func (v *View) changeXAttr(id uint64, attr string, change func(path string) erro
 	f := &n.open
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	path, on, st := v.current(n)
-	if st == fuse.ENOENT && f.handles > 0 {
+	branch, path, on, st := v.home(n)
+	if st == fuse.ENOENT && n.typ == unix.S_IFREG {
 		if overlay.Reserved(attr) {
 			return fuse.EACCES
 		}
 		if f.writer == nil {
-			if err := v.copyUpLocked(n, f.branch, false); err != nil {
+			if err := v.copyUpLocked(n, false); err != nil {
 				return status(err)
 			}
 		}
@@ -112,14 +112,10 @@ func (v *View) changeXAttr(id uint64, attr string, change func(path string) erro
 	if st := v.allowed(on, unix.W_OK); st != fuse.OK {
 		return st
 	}
-	if f.handles > 0 && f.writer == nil && (f.mixed || f.branch != v.branch) {
-		v.table.part(n)
-		return fuse.Status(unix.ESTALE)
-	}
-	if err := change(path); err != nil {
+	if err := change(branch, path); err != nil {
 		return status(err)
 	}
-	on, err := v.branch.Lookup(path)
+	on, err := branch.Lookup(path)
 	if err != nil {
 		return status(err)
 	}
@@ -145,18 +141,12 @@ func (v *View) named(id uint64) (string, overlay.Node, fuse.Status) {
 
 // orphanXAttr reads from a file that is open and has no name any more.
 func (v *View) orphanXAttr(id uint64, read func(fd int) ([]byte, error), dest []byte) (uint32, fuse.Status) {
-	n := v.table.find(id)
-	if n == nil {
-		return 0, fuse.Status(unix.ESTALE)
+	f, st := v.reading(id)
+	if st != fuse.OK {
+		return 0, st
 	}
-	f := &n.open
-	f.mu.RLock()
 	defer f.mu.RUnlock()
-	fd := f.fd()
-	if fd < 0 {
-		return 0, fuse.ENOENT
-	}
-	value, err := read(fd)
+	value, err := read(f.fd())
 	if err != nil {
 		return 0, status(err)
 	}
