@@ -326,6 +326,10 @@ func (d *daemon) headless(c candidate, params json.RawMessage) json.RawMessage {
 		{Path: []string{"rootPath"}, Value: barrier.Raw(folders[0])},
 		{Path: []string{"workspaceFolders"}, Value: barrier.Raw(list)},
 		{Path: []string{"clientInfo"}},
+		// What any editor can, and the daemon does in its place; some servers stop
+		// in the middle of their start where it is missing.
+		{Path: []string{"capabilities", "workspace", "workspaceFolders"}, Value: barrier.Raw(true)},
+		{Path: []string{"capabilities", "workspace", "didChangeConfiguration", "dynamicRegistration"}, Value: barrier.Raw(true)},
 	}
 	switch {
 	case c.known.InitializationOptions != nil:

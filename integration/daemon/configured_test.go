@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"shadowlsp/integration/client"
+	"shadowlsp/lsp/docuri"
+)
+
+// front is a person's editor on a server: nothing but LSP. The daemon's servers do
+// not stand back for it: what is tested is not that, and on a busy machine they
+// would wait for ever.
+func (w *world) front(t *testing.T, env []string, settings map[string]any, command ...string) *client.Client {
+	t.Helper()
+	w.serve(t, "--priority", "normal")
+	c, err := client.Start(client.Config{
+		Command: append([]string{w.binary, "--"}, command...), Dir: w.Dir, Env: append(w.Env, env...), Stderr: t.Output(), Settings: settings,
+	})
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// eventuallyNames waits until a document has an error that names word, or none for
+// "": what the editor does is known here a moment later.
+func (a *agent) eventuallyNames(t *testing.T, path, word string) {
+	t.Helper()
+	var found []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: the errors were %q", path, found)
+		}
+	}()
+	eventually(t, path+" names "+word, func() bool {
+		found = a.lint(t, path)
+		return word == "" && len(found) == 0 || word != "" && judge(found, word) == "" && len(found) > 0
+	})
+}
+
+// Settings that an editor only tells, and never answers for, are there when a
+// shadow starts, and when they change.
+func TestSettingsThatAreTold(t *testing.T) {
+	tool(t, "yaml-language-server")
+	w := newWorld(t, map[string]string{"a.yaml": "a: !mine 1\n"})
+	person := w.front(t, nil, nil, "yaml-language-server", "--stdio")
+	// Without workspaceFolders this server stops in the middle of its start, and
+	// hears of no settings.
+	_, err := person.Initialize(t.Context(), w.uri(""), map[string]any{"workspace": map[string]any{"workspaceFolders": true}}, nil)
+	must(t, err)
+	tell := func(tags ...string) {
+		must(t, person.Notify("workspace/didChangeConfiguration", map[string]any{"settings": map[string]any{
+			"yaml": map[string]any{"customTags": tags, "schemaStore": map[string]any{"enable": false}, "validate": true},
+		}}))
+	}
+	tell()
+	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	a := w.agent(t, attach{})
+	a.eventuallyNames(t, "a.yaml", "mine")
+	tell("!mine scalar")
+	a.eventuallyNames(t, "a.yaml", "")
+	leaves(t, person)
+}
+
+// Initialization options, the environment and the working directory are the
+// person's.
+func TestOptionsAndEnvironment(t *testing.T) {
+	w := newWorld(t, with(map[string]string{"own/tagged.go": "//go:build extra && mine\n\npackage own\n\nvar _ = undefinedWithTheTags\n"}))
+	// One of the two tags by the options, the other by the environment.
+	person := w.front(t, []string{"GOFLAGS=-tags=mine,extra"}, nil, "gopls")
+	_, err := person.Initialize(t.Context(), w.uri(""), map[string]any{}, map[string]any{"hints": map[string]bool{"constantValues": true}})
+	must(t, err)
+	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	a := w.agent(t, attach{})
+	a.eventuallyNames(t, "own/tagged.go", "undefinedWithTheTags")
+	a.edit(t, w.text("own/own.go", "// Package own stands alone.\npackage own\n\nconst (\n\tA = iota\n\tB\n)\n"))
+	var hints []struct{ Label json.RawMessage }
+	params := document(w.uri("own/own.go"))
+	params["range"] = map[string]any{"start": map[string]int{"line": 0, "character": 0}, "end": map[string]int{"line": 7, "character": 0}}
+	a.get(t, "textDocument/inlayHint", params, &hints)
+	if len(hints) == 0 {
+		t.Error("the person's hints are not there")
+	}
+	daemon := w.Daemon()
+	for _, p := range servers(t, daemon) {
+		at, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/cwd")
+		if err == nil && at != w.Dir {
+			t.Errorf("the server works in %s", at)
+		}
+	}
+	leaves(t, person)
+}
+
+// Folders that the person adds and removes are the shadow's, too.
+func TestFoldersThatMove(t *testing.T) {
+	tool(t, "pyright-langserver")
+	// Which folder a file belongs to decides which configuration holds.
+	w := newWorld(t, map[string]string{
+		"one/pyrightconfig.json": "{}\n", "one/a.py": "x = 1\n",
+		"two/pyrightconfig.json": "{\"strict\": [\"**\"]}\n", "two/b.py": "def f(a):\n    return a\n",
+	})
+	person := w.front(t, nil, nil, "pyright-langserver", "--stdio")
+	_, err := person.Call(t.Context(), "initialize", map[string]any{
+		"processId": os.Getpid(), "rootUri": w.uri("one"),
+		"capabilities":     map[string]any{"workspace": map[string]any{"workspaceFolders": true}},
+		"workspaceFolders": []map[string]string{{"uri": w.uri("one"), "name": "one"}},
+	})
+	must(t, err)
+	must(t, person.Notify("initialized", struct{}{}))
+	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	a := w.agent(t, attach{})
+	a.eventuallyNames(t, "two/b.py", "")
+	move := func(added, removed []map[string]string) {
+		must(t, person.Notify("workspace/didChangeWorkspaceFolders", map[string]any{"event": map[string]any{"added": added, "removed": removed}}))
+	}
+	two := []map[string]string{{"uri": docuri.FromPath(w.path("two")), "name": "two"}}
+	move(two, []map[string]string{})
+	eventually(t, "the second folder's strictness counts", func() bool {
+		return strings.Contains(strings.Join(a.lint(t, "two/b.py"), " "), "annotation")
+	})
+	move([]map[string]string{}, two)
+	a.eventuallyNames(t, "two/b.py", "")
+	// One that starts now has them from the beginning.
+	move(two, []map[string]string{})
+	eventually(t, "the second folder's strictness counts again", func() bool {
+		return strings.Contains(strings.Join(a.lint(t, "two/b.py"), " "), "annotation")
+	})
+	must(t, w.Kill())
+	<-a.read
+	leaves(t, person)
+	w.serve(t)
+	b := w.agent(t, attach{})
+	if found := strings.Join(b.lint(t, "two/b.py"), " "); !strings.Contains(found, "annotation") {
+		t.Errorf("a daemon later: %q", found)
+	}
+}
