@@ -46,10 +46,27 @@
 // of the namespace watch files (fusefs.SetPoker). It reads a few descriptors'
 // names in /proc and opens files of the mount for writing without writing.
 //
+// A [Keeper] is an init without a program: it has the namespaces (network and
+// IPC too), the view, and what surrounds programs in it, and starts further inits
+// in pid and mount namespaces below its own, one per command, each on a leash of
+// its own:
+//
+//	daemon ── socket ── keeper ─┬─ init ── command ── children
+//	   ├────── socket ──────────┘
+//	   └────── socket ───────────── init ── …
+//
+// Around commands ([KeeperSpec], [Confine]) everything is mounted read-only but
+// the view, temporary directories in memory and what is named; the daemon's own
+// directories, and sockets on which others listen, are covered; terminals are of
+// an own kind (devpts); Landlock keeps device files, mounting, and in a shared
+// network abstract sockets out of reach, and is the second lock on files. What
+// the machine refuses of this is told ([Process.Lacks]), or is an error
+// where it is asked to be. Limits are set on a command that is stopped at its
+// first instruction, so the init keeps room to breathe.
+//
 // Absent on purpose: what a view shows (fusefs), what a branch holds (overlay),
-// who decides when a program runs (workspace). Network namespaces, Landlock,
-// limits and terminals belong here too; their places are [cloneFlags],
-// [restrict] and [launch].
+// which command runs when (command), cgroups (an ordinary user has them only
+// where somebody has set them up).
 //
 // Goroutines: a Process has one, which reads the socket and collects the init;
 // it ends when the init has, and Wait waits for it. The init's are its own
