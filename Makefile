@@ -1,7 +1,7 @@
 # shadowlsp. `make build` needs Go alone; everything else first lets
 # scripts/setup put the pinned tools it needs into .tools/.
 
-.PHONY: build setup test conformance oracle demo bench bench-run bench-fs fuzz lint clean
+.PHONY: build setup test conformance commands oracle demo bench bench-run bench-fs fuzz lint clean
 .DEFAULT_GOAL := build
 
 # Tests and demos find the pinned tools before any that the machine has.
@@ -49,6 +49,11 @@ bench: build
 bench-branches: build
 	@scripts/setup system gopls xtools
 	@go run ./integration/bench -shadowlsp bin/shadowlsp branches $(BRANCHES)
+
+# A hundred commands in a hundred branches at once, a half of them killed.
+commands: build
+	@scripts/setup system gopls
+	@SHADOWLSP_TEST_COMMANDS=100 SHADOWLSP_TEST_RUN=TestManyAndKilled go test -count=1 -v -run 'TestManyAndKilled|TestAsAnOrdinaryUser' ./integration/commands
 
 # Test suites in a branch beside native ones. RUNS='-rounds 5 -suites go' sets flags.
 bench-run: build

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,6 +172,19 @@ func TestAgentInside(t *testing.T) {
 	// A command inside is in the branch already.
 	if out, code := w.in(t, "inside", w.binary+" exec -- sh -c 'ls lib; exit 5'"); out != "lib.go\nmore.go\n" || code != 5 {
 		t.Errorf("exec inside: %q, %d", out, code)
+	}
+	// A fresh branch goes with its agent.
+	before := len(w.status(t).Branches)
+	fresh := w.agent(t, w.binary, "exec", "--", w.binary, "connect")
+	if r, err := fresh.run(ctx, map[string]any{"command": "echo x >x"}); err != nil || r.ExitCode != 0 {
+		t.Errorf("in a fresh branch: %+v, %v", r, err)
+	}
+	if n := len(w.status(t).Branches); n != before+1 {
+		t.Errorf("%d branches, before %d", n, before)
+	}
+	must(t, syscall.Kill(fresh.Pid(), syscall.SIGKILL))
+	if !await(func() bool { return len(w.status(t).Branches) == before }) {
+		t.Error("the fresh branch has stayed")
 	}
 	began := time.Now()
 	w.in(t, "inside", "true")

@@ -352,6 +352,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	cmd.Env = []string{
 		"HOME=" + home, "TMPDIR=" + home, "GOPATH=" + filepath.Join(home, "go"), "GOTOOLCHAIN=local", "GOPROXY=off", "PATH=" + bin + ":" + os.Getenv("PATH"),
 		binaryVariable + "=" + filepath.Join(bin, "shadowlsp"), toolsVariable + "=" + bin, "SHADOWLSP_CI=" + os.Getenv("SHADOWLSP_CI"),
+		manyVariable + "=" + os.Getenv(manyVariable),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUID, Gid: ordinaryUID}}
 	out, err := cmd.CombinedOutput()

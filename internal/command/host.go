@@ -85,7 +85,7 @@ type keeper struct {
 	host   *Host
 	key    key
 	made   chan struct{} // closed when the fields below are set
-	gone   chan struct{} // closed when all of it has ended
+	gone   chan struct{} // closed when its processes and its view have ended
 	err    error
 	box    *sandbox.Keeper
 	view   *fusefs.View
@@ -202,17 +202,10 @@ func (k *keeper) end() {
 
 // run is a keeper's life.
 func (k *keeper) run(over *overlay.Branch, number int) {
-	defer close(k.gone)
+	h := k.host
 	ctx, cancel := context.WithCancel(context.Background())
 	var ports sync.WaitGroup
 	listener, err := k.listen(number)
-	defer func() {
-		cancel()
-		if listener != nil {
-			listener.Close()
-		}
-		ports.Wait()
-	}()
 	if err == nil {
 		err = k.start(over)
 	}
@@ -223,13 +216,12 @@ func (k *keeper) run(over *overlay.Branch, number int) {
 	}
 	close(k.made)
 	if err == nil {
-		k.host.cfg.Log.Info().Str("branch", k.key.branch).Str("net", string(k.key.net)).Strs("lacks", k.box.Lacks).Msg("branch is ready for commands")
+		h.cfg.Log.Info().Str("branch", k.key.branch).Str("net", string(k.key.net)).Strs("lacks", k.box.Lacks).Msg("branch is ready for commands")
 		<-k.box.Done()
 		if err := k.view.Close(); err != nil {
-			k.host.cfg.Log.Warn().Err(err).Str("branch", k.key.branch).Msg("closing the view of commands")
+			h.cfg.Log.Warn().Err(err).Str("branch", k.key.branch).Msg("closing the view of commands")
 		}
 	}
-	h := k.host
 	h.mu.Lock()
 	if h.keepers[k.key] == k {
 		delete(h.keepers, k.key)
@@ -238,6 +230,13 @@ func (k *keeper) run(over *overlay.Branch, number int) {
 		k.idle.Stop()
 	}
 	h.mu.Unlock()
+	// The end of a connection may be that of its branch, and wait for this.
+	close(k.gone)
+	cancel()
+	if listener != nil {
+		listener.Close()
+	}
+	ports.Wait()
 }
 
 // listen opens the branch's own socket of the agent port.
