@@ -12,6 +12,8 @@ var servers = []Server{
 	pyrightServer,
 	basedpyrightServer,
 	dockerfileServer,
+	typescriptLanguageServer, vtslsServer, typescript7Server,
+	bashServer, yamlServer, jsonServer, cssServer, htmlServer,
 	unknown(pyrightServer),
 	unknown(pushing(pyrightServer)),
 	unknown(dockerfileServer),
