@@ -174,6 +174,9 @@ func (v *View) listFrom(n *node, off uint64) ([]fuse.DirEntry, fuse.Status) {
 		}
 	}
 	entries, st := v.list(n)
+	if v.listed != nil {
+		v.listed()
+	}
 	slices.SortFunc(entries, func(a, b fuse.DirEntry) int { return int(int64(a.Off) - int64(b.Off)) })
 	for i := range entries[min(1, len(entries)):] {
 		entries[i+1].Off = max(entries[i+1].Off, entries[i].Off+1)

@@ -140,6 +140,43 @@ func init() {
 	}
 }
 
+// An answer of before a switch may be under way while the kernel is told of it:
+// what it keeps of that answer must go all the same. (The directory's mtime is the
+// same in both branches: else the kernel would find it out by itself.)
+func TestListingUnderWayAtASwitch(t *testing.T) {
+	same := overlay.AttrChange{Mask: overlay.SetMtime, Mtime: overlay.Time{Sec: 1_000_000_000}}
+	for round := range 10 {
+		s := newStage(t, map[string]string{"d/x": ""})
+		if !s.view.keepsListings {
+			t.Skip("this kernel is not let keep listings")
+		}
+		b := s.create("b")
+		s.agent(b, "d/new", "")
+		for _, branch := range []*overlay.Branch{s.branch, b} {
+			_, err := branch.SetAttr("d", same, noOrigin)
+			must(t, err)
+		}
+		s.settle()
+		computed, send := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		s.view.listed = func() { once.Do(func() { close(computed); <-send }) }
+		var wg sync.WaitGroup
+		wg.Go(func() { s.eye.try("list", "d") })
+		<-computed
+		wg.Go(func() { s.switchTo(b) })
+		waitFor(t, "the switch to begin", func() bool {
+			s.view.tell.mu.Lock()
+			defer s.view.tell.mu.Unlock()
+			return s.view.Branch() == b && len(s.view.tell.queue) == 0
+		})
+		close(send)
+		wg.Wait()
+		if got := s.eye.do("list", "d"); got != "new x" {
+			t.Fatalf("round %d: %q", round, got)
+		}
+	}
+}
+
 // hammerings is how often the hammer is set on, for phases changes of state each.
 func hammerings() int {
 	if os.Getenv("SHADOWLSP_CONFORMANCE") == "full" {

@@ -74,6 +74,7 @@ type View struct {
 	// keepsListings: the kernel does; see dir.go.
 	keepsListings bool
 	listings      listings
+	listed        func() // for tests: a directory was listed and the answer is not sent yet
 	tell          *teller
 	origin        overlay.Origin // who writes, as far as the overlay needs to know
 
