@@ -38,6 +38,13 @@ type Toucher interface {
 	Touched(files []File)
 }
 
+// Settler is a Barrier of a server that has to be told more before it answers
+// from the files as they are now. It is asked behind all that a change of files
+// comes with.
+type Settler interface {
+	Settle(ctx context.Context) error
+}
+
 // File is one that changed on the server's disk.
 type File struct {
 	Path    string // absolute

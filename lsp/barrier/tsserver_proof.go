@@ -268,6 +268,12 @@ func (t *tsserverBarrier) recall(uri string, r *Result) (ok bool) {
 	return ok
 }
 
+// Settle implements Settler: other requests are not asked behind a flush, and
+// would be answered from before the news of files.
+func (t *tsserverBarrier) Settle(ctx context.Context) error {
+	return t.error("ready", t.settle(ctx))
+}
+
 // settle has tsserver take in all news of files.
 func (t *tsserverBarrier) settle(ctx context.Context) error {
 	open := make(map[string]bool)

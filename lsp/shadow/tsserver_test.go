@@ -2,6 +2,7 @@ package shadow_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -194,7 +195,7 @@ func TestTsserverSaysWhatItPublishes(t *testing.T) {
 }
 
 // Turns that change documents, files and projects, compared to a new server: each
-// with SHADOWLSP_CONFORMANCE=full, else every third.
+// with SHADOWLSP_CONFORMANCE=full, else every seventh.
 func TestTsserverSaysWhatAFreshOneSays(t *testing.T) {
 	both := func(m *module, name, text string) { m.put(name, text); m.docs[name] = text }
 	steps := []struct {
@@ -274,7 +275,7 @@ func TestTsserverSaysWhatAFreshOneSays(t *testing.T) {
 			t.Run(strings.ReplaceAll(s.what, " ", "_"), func(t *testing.T) {
 				m.TB = t
 				s.do(m)
-				if n%3 != 0 && os.Getenv("SHADOWLSP_CONFORMANCE") != "full" {
+				if n%7 != 0 && os.Getenv("SHADOWLSP_CONFORMANCE") != "full" {
 					m.lint() // a new server takes seconds
 					return
 				}
@@ -314,6 +315,30 @@ func TestTsserverDependents(t *testing.T) {
 		reports, err := m.gopls.Diagnose(within(t), []string{m.uri("tsconfig.json"), m.uri("src/use.ts")})
 		if err == nil || len(reports) != 1 {
 			t.Errorf("%v, %v: a document that the server does not take", reports, err)
+		}
+	})
+}
+
+// Other requests see files that came and went, too.
+func TestTsserverAnswersFromTheDisk(t *testing.T) {
+	each(t, tsServers, func(t *testing.T, command []string) {
+		m := newProject(t, command, tsProject())
+		text := "import { fresh } from './new';\nexport const x = fresh;\n"
+		m.docs["src/use.ts"] = text
+		m.put("src/use.ts", text)
+		for n := range 6 {
+			if n%2 == 0 {
+				m.put("src/new.ts", fmt.Sprintf("export const fresh: %q = %q;\n", fmt.Sprint("v", n), fmt.Sprint("v", n)))
+			} else {
+				m.put("src/new.ts", "")
+			}
+			m.sync()
+			hover, err := m.gopls.Call(within(t), "textDocument/hover", map[string]any{
+				"textDocument": map[string]any{"uri": m.uri("src/use.ts")}, "position": map[string]any{"line": 1, "character": 18},
+			})
+			if want := fmt.Sprint("v", n); err != nil || strings.Contains(string(hover), want) != (n%2 == 0) {
+				t.Errorf("turn %d: %s, %v", n, hover, err)
+			}
 		}
 	})
 }
