@@ -44,24 +44,25 @@ func (a *agent) eventuallyNames(t *testing.T, path, word string) {
 // Settings that an editor only tells, and never answers for, are there when a
 // shadow starts, and when they change.
 func TestSettingsThatAreTold(t *testing.T) {
-	tool(t, "yaml-language-server")
-	w := newWorld(t, map[string]string{"a.yaml": "a: !mine 1\n"})
-	person := w.front(t, nil, nil, "yaml-language-server", "--stdio")
-	// Without workspaceFolders this server stops in the middle of its start, and
-	// hears of no settings.
-	_, err := person.Initialize(t.Context(), w.uri(""), map[string]any{"workspace": map[string]any{"workspaceFolders": true}}, nil)
+	tool(t, "pyright-langserver")
+	w := newWorld(t, map[string]string{"a.py": "def f(a):\n    return a\n"})
+	person := w.front(t, nil, nil, "pyright-langserver", "--stdio")
+	_, err := person.Initialize(t.Context(), w.uri(""), map[string]any{}, nil)
 	must(t, err)
-	tell := func(tags ...string) {
+	tell := func(mode string) {
 		must(t, person.Notify("workspace/didChangeConfiguration", map[string]any{"settings": map[string]any{
-			"yaml": map[string]any{"customTags": tags, "schemaStore": map[string]any{"enable": false}, "validate": true},
+			"python": map[string]any{"analysis": map[string]any{"typeCheckingMode": mode}},
 		}}))
 	}
-	tell()
+	tell("strict")
 	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{})
-	a.eventuallyNames(t, "a.yaml", "mine")
-	tell("!mine scalar")
-	a.eventuallyNames(t, "a.yaml", "")
+	strict := func() bool { return len(a.lint(t, "a.py")) > 0 }
+	eventually(t, "what was told before counts", strict)
+	tell("basic")
+	eventually(t, "what is told now counts", func() bool { return !strict() })
+	tell("strict")
+	eventually(t, "and what is told again", strict)
 	leaves(t, person)
 }
 
