@@ -37,6 +37,7 @@ type KeeperSpec struct {
 	UserNS         bool
 	NoPIDNamespace bool
 	Net            Net
+	SharedIPC      bool // System V IPC is not the keeper's own
 	// Hide are directories that look empty inside, and sockets that lead nowhere;
 	// what does not exist is no matter.
 	Hide []string
@@ -52,6 +53,8 @@ type Kept struct {
 	Path     string
 	Writable bool
 }
+
+const noNetwork = "no network of its own: commands reach what you reach, and two branches cannot use one port"
 
 // Keeper is a set of namespaces with a view in it and no program: it stays while
 // programs come and go. Each of those is in a pid and mount namespace below the
@@ -73,6 +76,7 @@ func StartKeeper(ctx context.Context, spec KeeperSpec) (*Keeper, error) {
 	if !filepath.IsAbs(spec.Mount) {
 		return nil, &Error{Op: "start", Name: spec.Mount, Kind: Invalid, Err: errors.New("the mount point is not an absolute path")}
 	}
+	wanted := spec
 	start := func() (*Process, error) {
 		return Start(ctx, Spec{
 			Argv: []string{"keeper"}, Dir: "/", Mount: spec.Mount,
@@ -80,12 +84,22 @@ func StartKeeper(ctx context.Context, spec KeeperSpec) (*Keeper, error) {
 		})
 	}
 	p, err := start()
-	var refused *Error
-	if errors.As(err, &refused) && refused.Op == "clone" && !spec.Strict && spec.Net != NetHost {
-		why := err
-		spec.Net = NetHost
+	for _, less := range []struct {
+		do   func()
+		lost string
+	}{
+		{func() { spec.SharedIPC = true }, "System V IPC is the person's and every branch's"},
+		{func() { spec.SharedIPC, spec.Net = wanted.SharedIPC, NetHost }, noNetwork},
+		{func() { spec.SharedIPC = true }, noNetwork + "; System V IPC is the person's and every branch's"},
+	} {
+		var refused *Error
+		if !errors.As(err, &refused) || refused.Op != "clone" || spec.Strict {
+			break
+		}
+		why := refused.Err
+		less.do()
 		if p, err = start(); err == nil {
-			p.Lacks = append(p.Lacks, fmt.Sprintf("no network of its own (%v): commands reach what you reach, and two branches cannot use one port", why))
+			p.Lacks = append(p.Lacks, fmt.Sprintf("%s (%v)", less.lost, why))
 		}
 	}
 	if err != nil {

@@ -177,7 +177,9 @@ func cloneFlags(spec Spec) uintptr {
 		flags |= unix.CLONE_NEWPID
 	}
 	if spec.keeper != nil {
-		flags |= unix.CLONE_NEWIPC
+		if !spec.keeper.SharedIPC {
+			flags |= unix.CLONE_NEWIPC
+		}
 		if spec.keeper.Net != NetHost {
 			flags |= unix.CLONE_NEWNET
 		}
