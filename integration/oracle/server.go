@@ -31,7 +31,8 @@ type Server struct {
 	Settings map[string]any
 	// Options are the person's initializationOptions.
 	Options map[string]any
-	// Env is added to the environment; "{cache}" is a folder of each side's own.
+	// Env is added to the environment; "{cache}" is a folder of each side's own,
+	// "{tools}" that of the pinned tools, "{path}" the PATH.
 	Env []string
 	// OpenAsked opens every document that is asked about: the server diagnoses
 	// open documents only.
@@ -97,8 +98,12 @@ func (s Server) language(path string) (string, bool) {
 // env is the environment of one side.
 func (s Server) env(base []string, cache string) []string {
 	env := append([]string{}, base...)
+	tools := ""
+	if program, err := need.FindTool(s.Command[0]); err == nil {
+		tools = filepath.Dir(program)
+	}
 	for _, v := range s.Env {
-		env = append(env, strings.ReplaceAll(v, "{cache}", cache))
+		env = append(env, strings.NewReplacer("{cache}", cache, "{tools}", tools, "{path}", os.Getenv("PATH")).Replace(v))
 	}
 	return env
 }

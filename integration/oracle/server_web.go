@@ -3,6 +3,8 @@ package main
 // bashServer works in scripts that source each other.
 var bashServer = Server{
 	Name: "bash", Command: []string{"bash-language-server", "start"}, OpenAsked: true,
+	// It runs shellcheck.
+	Env:     []string{"PATH={tools}:{path}"},
 	Project: Project{Files: bashFiles},
 	Grammar: Grammar{
 		Edit: []string{"**/*.sh", ".shellcheckrc"},
