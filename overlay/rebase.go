@@ -273,16 +273,12 @@ func (b *Branch) uncoverDir(e *entry, path string, paths map[string]bool) error 
 	return nil
 }
 
-// uncoverFile lets the base's file show. It keeps the override while somebody
-// writes it, and the time that was shown where the base's is earlier.
+// uncoverFile lets the base's file show, with the time that was shown where the
+// base's is earlier. Who has the override open has a file without a name from then
+// on, as when it is replaced. (It cannot be kept until they close it: views keep
+// files open for writing that no program has open.)
 func (b *Branch) uncoverFile(e *entry, path string) error {
 	s, top := b.store, b.top()
-	s.mu.Lock()
-	written := e.file.writers > 0
-	s.mu.Unlock()
-	if written {
-		return b.remember(path)
-	}
 	var base, own unix.Stat_t
 	if err := top.stat(path, &own); err != nil {
 		return err

@@ -290,7 +290,7 @@ are left out unless --all is given.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	f := c.Flags()
-	f.BoolVar(&p.Force, "force", false, "over what has changed in the folder since, and over unsaved text; with --git, with the uncommitted changes of the branch's files")
+	f.BoolVar(&p.Force, "force", false, "over what has changed in the folder since, and over unsaved text; with --git, over HEAD where the branch did not begin with it")
 	f.BoolVar(&p.Ignored, "all", false, "with what git ignores")
 	f.BoolVarP(&p.DryRun, "dry-run", "n", false, "only say what would be done")
 	f.StringVar(&p.Git, "git", "", "commit to a new git branch of this name instead")
@@ -331,7 +331,7 @@ func showApplied(w io.Writer, r agent.ApplyResult, dry bool) {
 		fmt.Fprintf(os.Stderr, "shadowlsp: %s is left out: it is no file, link or directory\n", path)
 	}
 	for _, path := range r.Included {
-		fmt.Fprintf(os.Stderr, "shadowlsp: the commit holds uncommitted changes of %s in the folder\n", path)
+		fmt.Fprintf(os.Stderr, "shadowlsp: the commit holds %s as the branch has it, which did not begin with HEAD's\n", path)
 	}
 	if r.Commit != "" {
 		fmt.Fprintf(os.Stderr, "shadowlsp: %s is %s\n", r.Git, r.Commit)

@@ -21,10 +21,11 @@ import (
 // with an index of its own: filters, attributes and object formats are git's, and
 // the person's work tree, index, configuration and hooks have no part in it.
 //
-// A file that the person has changed and not committed is there in three versions:
-// HEAD's, the folder's, the branch's. What the branch changed of the folder's is
-// merged into HEAD's; where that cannot be done, the commit is refused, or, forced,
-// takes the branch's file as it is, with the person's changes in it.
+// A file that the person has changed is there in three versions: HEAD's, the one that
+// the branch began with, the branch's. What the branch changed of the second is merged
+// into HEAD's; where that cannot be done, the commit is refused, or, forced, takes the
+// branch's file as it is: with what the person had not committed when the branch began,
+// and without what has changed since.
 func (d *daemon) commit(ctx context.Context, b *branch, p agent.ApplyParams, include func(string) bool) (r agent.ApplyResult, err error) {
 	c := committing{d: d, b: b.over, force: p.Force}
 	defer func() {
@@ -79,6 +80,8 @@ type committing struct {
 	paths        []string
 	skipped      []string
 	included     []string
+	// conflicts are the files that the person has changed since the branch first did.
+	conflicts map[string]overlay.Conflict
 }
 
 // line runs git for one line.
@@ -147,6 +150,14 @@ func (c *committing) take(ctx context.Context, include func(string) bool) error 
 	if len(c.paths) == 0 {
 		return wire.Errorf(wire.CodeRequestFailed, "branch %s changes nothing that could be committed", c.b.Name())
 	}
+	dry, err := c.b.Apply(overlay.ApplyOptions{Include: include, DryRun: true})
+	if err != nil {
+		return invalid(err)
+	}
+	c.conflicts = map[string]overlay.Conflict{}
+	for _, conflict := range dry.Conflicts {
+		c.conflicts[conflict.Path] = conflict
+	}
 	dirs := above(c.paths)
 	for dir := range dirs {
 		if _, err := c.b.Lookup(dir + "/.git"); dir != "" && err == nil {
@@ -163,26 +174,68 @@ func (c *committing) take(ctx context.Context, include func(string) bool) error 
 			return err
 		}
 		now, err := c.b.Lookup(path)
-		if err == nil {
-			err = c.branch.write(path, now)
-		} else if k := overlay.KindOf(err); k == overlay.NotExist || k == overlay.NotDir {
-			err = ignoreMissing(os.Remove(filepath.Join(c.branch.tree, path))) // .gitattributes, in a directory of its own
-		}
-		if err != nil {
+		if err = c.branch.put1(path, now, err); err != nil {
 			return err
 		}
-		was, err := c.b.Base(path)
-		if k := overlay.KindOf(err); k == overlay.NotExist || k == overlay.NotDir {
+		if conflict, since := c.conflicts[path]; since {
+			if err := c.base.writeSide(path, conflict.Then); err != nil {
+				return err
+			}
 			continue
 		}
-		if err == nil && was.Attr.Mode&unix.S_IFMT != unix.S_IFDIR && !special(was.Attr.Mode) {
-			err = c.base.write(path, was)
-		}
-		if err != nil {
+		was, err := c.b.Base(path)
+		if err = c.base.put1(path, was, err); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// put1 puts a file or link into the view, if err says that there is one.
+func (v gitView) put1(path string, n overlay.Node, err error) error {
+	switch k := overlay.KindOf(err); {
+	case k == overlay.NotExist || k == overlay.NotDir:
+		// A .gitattributes may be there by which git decides about others.
+		return ignoreMissing(os.Remove(filepath.Join(v.tree, path)))
+	case err != nil:
+		return err
+	}
+	if kind := n.Attr.Mode & unix.S_IFMT; kind == unix.S_IFREG || kind == unix.S_IFLNK {
+		return v.write(path, n)
+	}
+	return nil
+}
+
+// stage makes the view's index hold what its tree holds at these paths.
+func (v gitView) stage(ctx context.Context, paths []string) error {
+	var there []string
+	var gone bytes.Buffer
+	for _, path := range paths {
+		if st, err := os.Lstat(filepath.Join(v.tree, path)); err == nil && !st.IsDir() {
+			there = append(there, path)
+		} else {
+			fmt.Fprintf(&gone, "0 0000000000000000000000000000000000000000\t%s\x00", path)
+		}
+	}
+	if _, err := v.git(ctx, &gone, "update-index", "-z", "--index-info"); err != nil {
+		return refusedByGit(err)
+	}
+	if _, err := v.git(ctx, nul(there), "update-index", "-z", "--add", "--replace", "--stdin"); err != nil {
+		return refusedByGit(err)
+	}
+	return nil
+}
+
+// writeSide puts what a file was into the view, as far as it is known.
+func (v gitView) writeSide(path string, s overlay.Side) error {
+	if !s.Known || s.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	to := filepath.Join(v.tree, path)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(to, s.Data, 0o600|os.FileMode(s.Mode&0o100))
 }
 
 func ignoreMissing(err error) error {
@@ -218,8 +271,8 @@ func (c *committing) index(ctx context.Context) (tree string, err error) {
 		}
 	}
 	for _, v := range []gitView{c.base, c.branch} {
-		if _, err := v.git(ctx, nul(c.paths), "update-index", "-z", "--add", "--remove", "--replace", "--stdin"); err != nil {
-			return "", refusedByGit(err)
+		if err := v.stage(ctx, c.paths); err != nil {
+			return "", err
 		}
 	}
 	if err := c.untangle(ctx, headTree); err != nil {
@@ -279,7 +332,7 @@ func (c *committing) untangle(ctx context.Context, headTree string) error {
 		}
 		head := gitEntry{about[0], about[2]}
 		was, now := base[path], branch[path]
-		if was == (gitEntry{}) || now == (gitEntry{}) {
+		if _, since := c.conflicts[path]; !since && (was == (gitEntry{}) || now == (gitEntry{})) {
 			continue // deleted by one of them: the branch's word counts
 		}
 		if merged, ok := c.merge(ctx, head, was, now); ok {
@@ -289,7 +342,7 @@ func (c *committing) untangle(ctx context.Context, headTree string) error {
 		}
 	}
 	if len(tangled) > 0 && !c.force {
-		return wire.Errorf(wire.CodeRequestFailed, "the person has uncommitted changes of %s that cannot be told apart from the branch's: let them be committed first, leave these paths out, or force it, and the commit holds both", strings.Join(tangled, ", "))
+		return wire.Errorf(wire.CodeRequestFailed, "HEAD is not what the branch began with at %s, and the difference cannot be told apart from the branch's own changes: leave these paths out, or force it, and the commit holds the branch's files as they are", strings.Join(tangled, ", "))
 	}
 	c.included = tangled
 	if lines.Len() > 0 {

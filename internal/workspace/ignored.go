@@ -50,8 +50,8 @@ func (d *daemon) selection(ctx context.Context, b *branch, paths []string, ignor
 	return include, of, nil
 }
 
-// ignored returns which of the changed paths git ignores, by the .gitignore files of
-// the branch, the person's repository, index and settings. Where there is no git
+// ignored returns which of the changed paths git ignores, by the branch's .gitignore
+// files and index, and the person's repository and settings. Where there is no git
 // repository, nothing is.
 func (d *daemon) ignored(ctx context.Context, b *overlay.Branch, all []overlay.Difference) (map[string]bool, error) {
 	found := map[string]bool{}
@@ -74,6 +74,17 @@ func (d *daemon) ignored(ctx context.Context, b *overlay.Branch, all []overlay.D
 	v := d.gitView(gitDir, tree)
 	if err := v.put(b, ".gitignore", above(paths)); err != nil {
 		return nil, err
+	}
+	// What is tracked is not ignored: a git in the branch may have tracked more.
+	if n, err := b.Lookup(".git/index"); err == nil {
+		if _, base := n.FromBase(); !base && n.Attr.Mode&unix.S_IFMT == unix.S_IFREG {
+			own := gitView{tree: tree + ".own"}
+			defer os.RemoveAll(own.tree)
+			if err := own.write("index", n); err != nil {
+				return nil, err
+			}
+			v.env = append(v.env, "GIT_INDEX_FILE="+filepath.Join(own.tree, "index"))
+		}
 	}
 	for i, diff := range all {
 		if (diff.Old|diff.New)&unix.S_IFMT == unix.S_IFDIR {

@@ -70,8 +70,8 @@ type ApplyParams struct {
 	// Ignored includes files that git ignores (build output).
 	Ignored bool `json:"ignored,omitempty"`
 	// Force applies over files that have changed since, and over unsaved text of
-	// the person; with Git, it commits the person's uncommitted changes of the
-	// branch's files along where they cannot be told apart.
+	// the person; with Git, over what HEAD holds of files where the branch did not
+	// begin with it and the two cannot be told apart.
 	Force bool `json:"force,omitempty"`
 	// DryRun only tells what would be done.
 	DryRun  bool   `json:"dryRun,omitempty"`
@@ -93,7 +93,9 @@ type ApplyResult struct {
 	// Commit and Git are the commit that was made and its branch.
 	Commit string `json:"commit,omitempty"`
 	Git    string `json:"git,omitempty"`
-	// Included are the paths whose commit holds the person's uncommitted changes too.
+	// Included are the paths where the commit, forced, holds the branch's file although
+	// the branch did not begin with HEAD's: with changes of the person that were not
+	// committed, or without some that were committed since.
 	Included []string `json:"included,omitempty"`
 	Rev      uint64   `json:"rev"`
 }
