@@ -58,7 +58,8 @@ type Store struct {
 	// stepped is called between the steps of changes; tests kill there.
 	stepped func(name string)
 
-	seen seen
+	seen  seen
+	apart apart
 
 	// applying is held by the one who changes the base.
 	applying sync.Mutex

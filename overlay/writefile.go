@@ -122,11 +122,11 @@ func (b *Branch) replace(path string, old Node, data []byte, mode uint32) error 
 	op := OpReplace
 	if exists {
 		a.UID, a.GID = old.Attr.UID, old.Attr.GID
-		a.Mtime = b.store.fresh(old.Attr.Mtime, was == nil || was.opened.Load(), f.base)
+		a.Mtime = b.apartAt(path, b.store.fresh(old.Attr.Mtime, was == nil || was.opened.Load(), f.base), f.base)
 	} else {
 		op = OpCreate
 		f.ino = b.store.ino()
-		a.Mtime = b.store.fresh(Time{}, false, f.base)
+		a.Mtime = b.apartAt(path, b.store.fresh(Time{}, false, f.base), f.base)
 	}
 	a.Atime, f.born = a.Mtime, a.Mtime
 	tmp := top.temp()
@@ -200,7 +200,7 @@ func (b *Branch) fallBack(path string, n Node, data []byte, mode uint32) (bool, 
 	}
 	top := b.top()
 	was := n.file
-	t := b.store.fresh(n.Attr.Mtime, was.opened.Load(), baseNode.Attr.Mtime)
+	t := b.apartAt(path, b.store.fresh(n.Attr.Mtime, was.opened.Load(), baseNode.Attr.Mtime), baseNode.Attr.Mtime)
 	dir, _ := split(path)
 	if err := b.markOver(path, top.find(dir), baseNode.Attr, t); err != nil {
 		return false, err

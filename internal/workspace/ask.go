@@ -118,6 +118,9 @@ func (i *instance) diagnose(ctx context.Context, uris []string) (reports []repor
 			continue // its own build has written sources, which it reads when it is told
 		}
 		for _, r := range got {
+			if uris == nil && i.lingers(r.URI, before) {
+				continue // nobody has it open
+			}
 			reports = append(reports, report{uri: r.URI, barrier: r.Barrier, diagnostics: r.Diagnostics, hazy: i.sight.hazy(before, r.URI)})
 		}
 		return reports, before, nil

@@ -60,7 +60,8 @@ type instance struct {
 	started  time.Time
 	lastTurn scheduler.TurnID // guarded by pool.mu
 
-	turn sync.Mutex // one show or sync at a time
+	turn      sync.Mutex // one show or sync at a time; guards the field below
+	lingering lingering
 
 	mu       sync.Mutex // guards the fields below
 	why      error      // why it ended
@@ -76,7 +77,7 @@ type instance struct {
 func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err error) {
 	inst := &instance{
 		p: p, id: id, name: fmt.Sprintf("%s#%d", p.profile.Name, id),
-		ended: make(chan struct{}), started: time.Now(), base: news{},
+		ended: make(chan struct{}), started: time.Now(), base: news{}, lingering: lingering{},
 	}
 	inst.log = p.log.With().Str("instance", inst.name).Logger()
 	ctx, cancel := context.WithTimeout(p.ctx, startLimit)

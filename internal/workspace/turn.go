@@ -131,6 +131,9 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		return shadow.SyncStats{}, err
 	}
 	target := shadow.Target{Branch: b.name, Documents: st.documents}
+	if i.p.profile.Lingers {
+		target.Documents = i.lingering.with(st.documents, i.p.d.root, disk.over)
+	}
 	changed.below(disk.over)
 	for path, created := range changed {
 		if path == "" {

@@ -31,7 +31,15 @@ func clangd() Profile {
 		// time is not diagnosed, and neither is a text that is the same as before.
 		Change:   []Edit{{Path: []string{"wantDiagnostics"}, Value: Raw(true)}},
 		OpenOnly: true,
-		New:      func(h Host) Barrier { return newClangd(h) },
+		// Its index holds what it has seen of a file until it sees another text
+		// as a document's.
+		Lingers: true,
+		LoadFirst: []string{
+			"textDocument/references", "textDocument/rename", "textDocument/implementation", "textDocument/definition",
+			"textDocument/declaration", "textDocument/typeDefinition", "textDocument/completion", "workspace/symbol",
+			"callHierarchy/incomingCalls", "callHierarchy/outgoingCalls", "typeHierarchy/subtypes", "typeHierarchy/supertypes",
+		},
+		New: func(h Host) Barrier { return newClangd(h) },
 	}
 }
 

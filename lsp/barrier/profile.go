@@ -36,6 +36,9 @@ type Profile struct {
 	// CheckOnSave says that part of its diagnostics come only for saved
 	// documents.
 	CheckOnSave bool
+	// Lingers says that what it has read of a document is found by its other
+	// requests after it was closed, whatever the file holds then.
+	Lingers bool
 	// LoadFirst are requests whose answer comes from all files, and before which
 	// the server has to be made to look at those that are new to it.
 	LoadFirst []string
