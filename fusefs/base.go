@@ -144,6 +144,11 @@ func (b *Base) Close() error {
 	return b.closeFDs()
 }
 
+// Blind says whether some directory that a view has looked into is not watched,
+// because the limit of watches is reached or it may not be listed: what changes
+// there is seen late, and told to nobody. Once it was so it counts as so for good.
+func (b *Base) Blind() bool { return b.watch.blind.Load() }
+
 // Watches is the number of directories watched now.
 func (b *Base) Watches() int { return b.watch.count() }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,8 @@ type watcher struct {
 	file  *os.File
 	fd    int
 	limit int // watches; see watchShare
+
+	blind atomic.Bool // some directory could not be watched
 
 	mu sync.RWMutex // guards the fields below
 	// byPath is every watched directory. A directory may be here under two paths
@@ -95,12 +98,16 @@ func (w *watcher) watch(path string) bool {
 		return true
 	}
 	if len(w.byPath) >= w.limit {
+		w.blind.Store(true)
 		return false
 	}
 	wd, err := unix.InotifyAddWatch(w.fd, procPath(w.root, path), dirMask)
 	if err != nil {
 		// ENOSPC: the limit is reached. ENOENT, ENOTDIR: it has just gone.
 		// EACCES: it may be entered but not listed.
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+			w.blind.Store(true)
+		}
 		return false
 	}
 	w.byPath[path] = int32(wd)

@@ -16,21 +16,27 @@ import (
 )
 
 // forward puts an agent's request to the server, in the newest state.
-func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wire.Message, error) {
+// It returns the state that the answer is of as well; one that is not exact where
+// the server was told of another meanwhile.
+func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wire.Message, state, error) {
 	if slices.Contains(i.p.profile.LoadFirst, m.Method) {
 		// Where nothing can be proven the server's answer is as good as any.
 		_, _, _ = i.diagnose(ctx, nil)
 	}
 	if err := i.sync(ctx); err != nil {
-		return wire.Message{}, err
+		return wire.Message{}, state{}, err
 	}
-	st, _ := i.state()
+	st, before := i.state()
 	if err := i.sight.lacks(st, documentOf(m.Params)); err != nil {
-		return wire.Message{}, unproven(err)
+		return wire.Message{}, state{}, unproven(err)
 	}
 	i.ask(s, true)
 	defer i.ask(s, false)
-	return i.server.Forward(ctx, m, progress{s.peer, agent.ProgressOf(ctx)})
+	answer, err := i.server.Forward(ctx, m, progress{s.peer, agent.ProgressOf(ctx)})
+	if _, after := i.state(); after != before {
+		st.exact = false
+	}
+	return answer, st, err
 }
 
 // documentOf is the document that a request's params name, if they do.

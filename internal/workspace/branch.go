@@ -68,8 +68,11 @@ type document struct {
 
 // state is what a server was told of a branch's documents.
 type state struct {
-	rev       uint64
-	lends     uint64
+	rev   uint64
+	lends uint64
+	// exact: the rest is of this revision, not partly of a later one.
+	exact     bool
+	content   content
 	documents []shadow.Document
 	overrides []overlay.Override
 	// versions are the documents' versions as each session numbers them, by
@@ -254,18 +257,38 @@ func (b *branch) current(st state) bool {
 	return b.rev == st.rev && b.lends == st.lends
 }
 
+// maxLooks bounds how often a branch that is being written to is looked at for one
+// exact state; then the next sync looks again.
+const maxLooks = 3
+
 // state returns the documents that the server of p must have open for a turn on
 // this branch: what agents hold open, and every overridden text file, of those that
-// it takes, and what it was lent. Sorted by URI. The revision is at least that of
+// it takes, and what it was lent. Sorted by URI.
+func (b *branch) state(p *pool) (st state, err error) {
+	for range maxLooks {
+		if st, err = b.look(p); err != nil {
+			return state{}, err
+		}
+		if st.content = contentOf(b.over, st.documents); b.current(st) {
+			st.exact = true
+			break
+		}
+	}
+	return st, nil
+}
+
+// look is state where nothing is written meanwhile. The revision is at most that of
 // the text.
-func (b *branch) state(p *pool) (state, error) {
+func (b *branch) look(p *pool) (state, error) {
 	root := p.d.root
+	b.mu.Lock()
+	st := state{rev: b.rev, lends: b.lends, versions: map[*session]map[string]int32{}}
+	b.mu.Unlock()
 	overrides, err := b.over.Overrides()
 	if err != nil {
 		return state{}, err
 	}
 	b.mu.Lock()
-	st := state{rev: b.rev, lends: b.lends, versions: map[*session]map[string]int32{}}
 	docs := make([]shadow.Document, 0, len(b.documents)+len(overrides))
 	open := make(map[string]bool, len(b.documents))
 	for path, d := range b.documents {

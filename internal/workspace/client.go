@@ -16,6 +16,8 @@ func (i *instance) configure(settings json.RawMessage) {
 	if err := i.server.Notify(i.p.ctx, "workspace/didChangeConfiguration", settings); err != nil {
 		i.log.Warn().Err(err).Msg("passing on new settings")
 	}
+	i.asksAnew.Store(true)
+	i.p.generation.Add(1) // what was asked before it was sent may be of the old ones
 }
 
 // moveFolders passes on that the person has added or removed workspace folders.
@@ -23,6 +25,7 @@ func (i *instance) moveFolders(change json.RawMessage) {
 	if err := i.server.Notify(i.p.ctx, "workspace/didChangeWorkspaceFolders", change); err != nil {
 		i.log.Warn().Err(err).Msg("passing on new workspace folders")
 	}
+	i.p.generation.Add(1)
 }
 
 // foldersMoved returns the params of a didChangeWorkspaceFolders from one list of
@@ -104,6 +107,9 @@ func (c client) Configuration(items json.RawMessage) (json.RawMessage, bool) {
 	values := make([]json.RawMessage, len(asked))
 	for n, item := range asked {
 		values[n] = c.i.p.configuration(item)
+	}
+	if c.i.asksAnew.Swap(false) {
+		c.i.p.generation.Add(1) // only now the new settings take effect
 	}
 	out, err := json.Marshal(values)
 	return out, err == nil

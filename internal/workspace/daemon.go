@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -70,10 +71,12 @@ type daemon struct {
 	token     string
 	addresses Addresses
 	began     time.Time
-	table     servers.Table
-	config    config.File
-	mentions  mentions
-	looking   sync.Mutex // held while the folder's files are looked at for servers
+	// generation counts the changes of the person's folder.
+	generation atomic.Uint64
+	table      servers.Table
+	config     config.File
+	mentions   mentions
+	looking    sync.Mutex // held while the folder's files are looked at for servers
 
 	mu        sync.Mutex // guards the fields below
 	branches  map[string]*branch
@@ -276,6 +279,7 @@ func (d *daemon) restLocked() {
 // baseChanged passes changes of the person's folder on to all instances and
 // tells agents whose branches may be affected.
 func (d *daemon) baseChanged(changes []fusefs.BaseChange) {
+	d.generation.Add(1)
 	d.mu.Lock()
 	instances := make([]*instance, 0, len(d.instances))
 	for i := range d.instances {

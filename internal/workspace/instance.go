@@ -56,6 +56,7 @@ type instance struct {
 
 	up       atomic.Bool // server is set
 	ready    atomic.Bool // it has loaded
+	asksAnew atomic.Bool // it was told of new settings, and has not asked for them
 	stopOnce sync.Once
 	started  time.Time
 	lastTurn scheduler.TurnID // guarded by pool.mu

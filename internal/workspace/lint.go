@@ -60,10 +60,7 @@ func (s *session) diagnose(ctx context.Context, uris []string, class scheduler.C
 
 // lintPart asks one server.
 func (s *session) lintPart(ctx context.Context, a *part, class scheduler.Class) {
-	a.err = a.p.do(ctx, s.branch, class, func(ctx context.Context, inst *instance) (err error) {
-		a.found, a.of, err = inst.diagnose(ctx, a.uris)
-		return err
-	})
+	a.found, a.of, a.err = a.p.lint(ctx, s.branch, class, a.uris)
 	if a.err == nil && a.found == nil {
 		a.found = []report{}
 	}

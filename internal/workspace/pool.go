@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -21,16 +22,22 @@ import (
 // Goroutines: one per action that takes time (start, switch, run, drain, stop),
 // each owned by wg, plus one timer for the scheduler's next tick.
 type pool struct {
-	d       *daemon
-	key     string
+	d   *daemon
+	key string
 	// maxQueued is Limits.Queued.
 	maxQueued int
-	profile barrier.Profile
-	log     zerolog.Logger
-	ctx     context.Context // ends with the pool
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	began   time.Time
+	profile   barrier.Profile
+	log       zerolog.Logger
+	ctx       context.Context // ends with the pool
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+	began     time.Time
+
+	cache cache
+	// generation counts what may change answers beside branches and the person's
+	// folder: settings, and instances that come and go (they may see anew what is
+	// outside the folder).
+	generation atomic.Uint64
 
 	mu sync.Mutex // guards the fields below; held while actions are handed out, never while one is performed
 	// sched is stepped under mu only, so that events and actions keep one order.
@@ -289,6 +296,7 @@ func (p *pool) start(id scheduler.InstanceID, l learnt) {
 		return
 	}
 	inst.ready.Store(true)
+	p.generation.Add(1)
 	p.log.Info().Int("instance", int(id)).Dur("dur", time.Since(began)).Msg("instance is ready")
 	p.step(func(at time.Duration) scheduler.Event { return scheduler.InstanceUp{At: at, Instance: id} })
 	<-inst.ended
@@ -309,6 +317,7 @@ func (p *pool) down(id scheduler.InstanceID, err error) {
 	defer p.mu.Unlock()
 	delete(p.instances, id)
 	delete(p.turns, id)
+	p.generation.Add(1)
 	p.stepLocked(scheduler.InstanceDown{At: p.now(), Instance: id, Reason: err.Error()})
 }
 
@@ -398,6 +407,7 @@ func (p *pool) initializeResult(ctx context.Context, b *branch) (json.RawMessage
 func (p *pool) learn(l learnt) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.generation.Add(1)
 	old := p.learnt
 	l.Defaults = old.Defaults
 	p.learnt = l

@@ -11,7 +11,6 @@ import (
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/union"
 	"shadowlsp/lsp/wire"
-	"shadowlsp/scheduler"
 )
 
 // ask puts a request of the agent to the server, or the servers, that it is for.
@@ -64,7 +63,7 @@ func (s *session) put(ctx context.Context, p *pool, m wire.Message) (json.RawMes
 	if several && union.Tagged(m.Method) || legend != nil {
 		m = omit(m, "partialResultToken") // it is changed as a whole
 	}
-	result, err := s.one(ctx, p, m)
+	result, err := p.answer(ctx, s, m)
 	if err != nil {
 		return nil, err
 	}
@@ -86,24 +85,6 @@ func (s *session) put(ctx context.Context, p *pool, m wire.Message) (json.RawMes
 		result = mapped
 	}
 	return s.ownVersions(m.Method, result), nil
-}
-
-// one puts a request to a server in a turn of the branch.
-func (s *session) one(ctx context.Context, p *pool, m wire.Message) (json.RawMessage, error) {
-	var answer wire.Message
-	err := p.do(ctx, s.branch, scheduler.Interactive, func(ctx context.Context, inst *instance) (err error) {
-		answer, err = inst.forward(ctx, s, m)
-		return err
-	})
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err() // cancelled: wherever that was noticed
-	case err != nil:
-		return nil, err
-	case answer.Error != nil:
-		return nil, wire.ParseError(answer.Error)
-	}
-	return answer.Result, nil
 }
 
 // omit returns m without a member of its params.

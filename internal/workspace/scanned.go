@@ -106,6 +106,9 @@ func (s *scanned) Subscribe(f func([]fusefs.BaseChange)) (cancel func()) {
 	}
 }
 
+// Blind implements folder.
+func (s *scanned) Blind() bool { return false }
+
 // Sync implements folder.
 func (s *scanned) Sync(ctx context.Context) error {
 	s.mu.Lock()

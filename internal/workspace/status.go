@@ -43,6 +43,15 @@ type ServerStatus struct {
 	Instances []InstanceStatus `json:"instances"`
 	Waiting   int              `json:"waiting"`  // requests that wait for a turn
 	Switches  uint64           `json:"switches"` // since the daemon's start
+	Cache     CacheStatus      `json:"cache"`
+}
+
+// CacheStatus tells of the answers that are kept.
+type CacheStatus struct {
+	Answers int    `json:"answers"`
+	Bytes   int    `json:"bytes"`
+	Hits    uint64 `json:"hits"` // questions that took no turn
+	Misses  uint64 `json:"misses"`
 }
 
 // InstanceStatus is one shadow server.
@@ -104,7 +113,7 @@ func (d *daemon) status() Status {
 func (p *pool) status() ServerStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := ServerStatus{Name: p.profile.Name, Command: p.learnt.Command, Instances: []InstanceStatus{}, Switches: p.switches}
+	s := ServerStatus{Name: p.profile.Name, Command: p.learnt.Command, Instances: []InstanceStatus{}, Switches: p.switches, Cache: p.cache.status()}
 	running := 0
 	for _, i := range p.instances {
 		st := InstanceStatus{Name: i.name, PID: i.proc.Pid(), InFlight: i.server.InFlight(), Uptime: time.Since(i.started).Seconds()}

@@ -86,7 +86,7 @@ func (i *instance) sync(ctx context.Context) error {
 	i.mu.Lock()
 	b, told, pending := i.branch, i.told, len(i.base) > 0 || i.overflow
 	i.mu.Unlock()
-	if b.current(told) && !pending {
+	if told.exact && b.current(told) && !pending {
 		return nil
 	}
 	// Half of the news told would be lost news: who asked may go away, this goes on.
@@ -129,6 +129,9 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 	st, err := b.state(i.p)
 	if err != nil {
 		return shadow.SyncStats{}, err
+	}
+	for path, created := range disk.takeDirty(i) {
+		changed.add(path, created) // its revision may be st's
 	}
 	target := shadow.Target{Branch: b.name, Documents: st.documents}
 	if i.p.profile.Lingers {

@@ -28,6 +28,8 @@ type folder interface {
 	Sync(ctx context.Context) error
 	// Subscribe calls f with changes; f must not block.
 	Subscribe(f func([]fusefs.BaseChange)) (cancel func())
+	// Blind says that something may change without anybody being told.
+	Blind() bool
 	Close() error
 }
 

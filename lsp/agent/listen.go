@@ -71,7 +71,7 @@ type ListenConfig struct {
 	MaxConnections int // default 1024
 	// Refused is how a connection is run to be told that; nil: without a token.
 	Refused func(net.Conn) Config
-	Log            zerolog.Logger
+	Log     zerolog.Logger
 }
 
 // DefaultMaxConnections carries hundreds of agents and leaves descriptors for

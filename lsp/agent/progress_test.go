@@ -34,7 +34,9 @@ func TestProgress(t *testing.T) {
 			}
 		}}
 		c := initialized(t, f, Config{}, pull)
-		value := func(v string) { c.want(`{"jsonrpc":"2.0","method":"$/progress","params":{"token":"w","value":` + v + `}}`) }
+		value := func(v string) {
+			c.want(`{"jsonrpc":"2.0","method":"$/progress","params":{"token":"w","value":` + v + `}}`)
+		}
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"workDoneToken":"w"}}`)
 		value(`{"kind":"begin","title":"shadowlsp: m","cancellable":true,"message":"queued: 2 before it"}`)
 		value(`{"kind":"report","cancellable":true,"message":"queued: 1 before it"}`)
