@@ -29,6 +29,7 @@ func main() {
 	flag.IntVar(&cfg.dependents, "dependents", 2, "files asked about beside the edited one")
 	flag.Float64Var(&cfg.whole, "whole", 0.2, "part of the steps that ask for the whole workspace")
 	flag.IntVar(&cfg.withhold, "withhold", 0, "a step whose edit shadowlsp is not told, to see the oracle fail")
+	flag.BoolVar(&cfg.bare, "bare", false, "measure a dedicated server on a real copy beside")
 	flag.BoolVar(&cfg.verbose, "v", false, "print every step")
 	flag.BoolVar(&showLogs, "logs", false, "print what servers say on stderr")
 	flag.Parse()

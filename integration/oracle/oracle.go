@@ -33,6 +33,7 @@ type run struct {
 	source  string // the project, to be copied
 	env     []string
 
+	bare     *bare // nil without -bare
 	branches []*branch
 	made     int // branches so far
 	verdicts *verdicts
@@ -46,6 +47,7 @@ type config struct {
 	dependents      int
 	whole           float64 // how often the whole workspace is asked about
 	withhold        int     // the step whose edit shadowlsp is not told; 0 is none
+	bare            bool    // a dedicated server beside, for its times
 	verbose         bool
 }
 
@@ -83,6 +85,12 @@ func play(ctx context.Context, cfg config, s Server, seed uint64, out io.Writer)
 		}
 		defer editor.Close()
 	}
+	if cfg.bare {
+		if r.bare, err = r.startBare(ctx); err != nil {
+			return nil, fmt.Errorf("the bare server: %w", err)
+		}
+		defer r.bare.close()
+	}
 	r.verdicts = newVerdicts(r)
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -104,6 +112,9 @@ func play(ctx context.Context, cfg config, s Server, seed uint64, out io.Writer)
 	workers.Wait()
 	for _, b := range r.branches {
 		b.conn.Close()
+	}
+	if err == nil {
+		err = ctx.Err() // what was cut short proves nothing
 	}
 	return r.verdicts, err
 }
@@ -195,7 +206,8 @@ func (r *run) steps(ctx context.Context, questions chan<- question) error {
 // ask asks for the lints of a step.
 func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 	asked := r.dependents(b, q.did)
-	if _, there := r.text(b, q.did.path); there {
+	_, there := r.text(b, q.did.path)
+	if _, takes := r.server.language(q.did.path); there && takes {
 		asked = slices.Insert(asked, 0, q.did.path)
 	}
 	if r.server.OpenAsked {
@@ -218,6 +230,7 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 		q.said[path] = found
 		if n == 0 {
 			r.verdicts.took(took)
+			r.beside(ctx, b, path, found)
 		}
 	}
 	if r.random.Float64() >= r.cfg.whole {
@@ -241,9 +254,24 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 	return nil
 }
 
+// beside asks the dedicated server the same.
+func (r *run) beside(ctx context.Context, b *branch, path string, found lints) {
+	if r.bare == nil {
+		return
+	}
+	other, took, err := r.bare.lint(ctx, b.state, path)
+	if err != nil {
+		fmt.Fprintf(r.out, "    the dedicated server, %s: %v\n", path, err)
+		return
+	}
+	r.verdicts.tookBare(took, slices.Equal(found, other))
+}
+
 // text is what a file holds on a branch.
-func (r *run) text(b *branch, path string) (string, bool) {
-	if text, overridden := b.state.files[path]; overridden {
+func (r *run) text(b *branch, path string) (string, bool) { return r.textOf(b.state, path) }
+
+func (r *run) textOf(st state, path string) (string, bool) {
+	if text, overridden := st.files[path]; overridden {
 		if text == nil {
 			return "", false
 		}

@@ -122,17 +122,7 @@ func (r *reference) hear(method string, params json.RawMessage) {
 // open opens the overridden files that the server takes, and those that the
 // agent holds open.
 func (r *reference) open(st state, backward bool) (paths []string, err error) {
-	for path, text := range st.files {
-		if _, takes := r.server.language(path); takes && text != nil {
-			paths = append(paths, path)
-		}
-	}
-	for path := range st.open {
-		if _, there := st.files[path]; !there {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
+	paths = slices.Sorted(maps.Keys(r.server.opened(st)))
 	if backward {
 		slices.Reverse(paths)
 	}

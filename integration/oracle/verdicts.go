@@ -36,6 +36,8 @@ type verdicts struct {
 	mu    sync.Mutex // guards the fields below
 	known map[[32]byte]map[string]lints
 	lint  []time.Duration // of shadowlsp, the edited file
+	bare  []time.Duration // of the dedicated server, the same file right after
+	other int             // of its answers that differ from shadowlsp's
 	fresh []time.Duration // of the reference, from its start until it was done
 
 	steps, documents, diagnostics int
@@ -52,6 +54,15 @@ func (v *verdicts) took(d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lint = append(v.lint, d)
+}
+
+func (v *verdicts) tookBare(d time.Duration, equal bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.bare = append(v.bare, d)
+	if !equal {
+		v.other++
+	}
 }
 
 // key names the state of a question, documents that are open included.
@@ -137,10 +148,9 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 		v.differ++
 		v.tell(q, "DIFFERENT from itself: %s was asked twice in one state", path)
 	}
-	for path, found := range q.said {
+	for _, found := range q.said {
 		v.documents++
 		v.diagnostics += len(found)
-		_ = path
 	}
 	for _, path := range differ {
 		v.differ++
@@ -215,7 +225,10 @@ func (v *verdicts) summary() string {
 	ms := func(d []time.Duration, q float64) string {
 		return fmt.Sprintf("%.0f", float64(stage.Quantile(d, q).Microseconds())/1e3)
 	}
-	return fmt.Sprintf("%d steps, %d lints compared with %d diagnostics, %d fresh servers; %d differences, %d explained; %d refused; ms per lint: median %s, p99 %s; per fresh server: %s, %s",
-		v.steps, v.documents, v.diagnostics, len(v.fresh), v.differ, v.explained, v.refused,
-		ms(v.lint, 0.5), ms(v.lint, 0.99), ms(v.fresh, 0.5), ms(v.fresh, 0.99))
+	text := fmt.Sprintf("%d steps, %d lints compared with %d diagnostics, %d fresh servers; %d differences, %d explained; %d refused; ms per lint of the edited file: median %s, p99 %s",
+		v.steps, v.documents, v.diagnostics, len(v.fresh), v.differ, v.explained, v.refused, ms(v.lint, 0.5), ms(v.lint, 0.99))
+	if len(v.bare) > 0 {
+		text += fmt.Sprintf("; a dedicated server: %s, %s, %d of %d as shadowlsp", ms(v.bare, 0.5), ms(v.bare, 0.99), len(v.bare)-v.other, len(v.bare))
+	}
+	return text + fmt.Sprintf("; a fresh server: %s, %s", ms(v.fresh, 0.5), ms(v.fresh, 0.99))
 }
