@@ -23,7 +23,7 @@
 // itself. Any other is not, and the exit status says so.
 //
 // Invariants: normalising sorts, takes the folder's name out of messages and
-// drops the server's own notes to itself ("data"); nothing else of a diagnostic
+// drops the server's own notes to itself ("data", and fixNote); nothing else of a diagnostic
 // is changed. A lint that was refused is counted and listed, never taken for
 // equal. The same seed makes the same edits.
 //

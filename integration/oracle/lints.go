@@ -13,6 +13,12 @@ import (
 // lints are one document's diagnostics, each in one spelling, sorted.
 type lints []string
 
+// fixNote is what clangd adds to a message for which its index knows a header: it
+// depends on all files that it was ever shown, not on the text. (A bare clangd that
+// is shown the file before the edit says it, one that is shown the edit at once
+// does not.)
+const fixNote = " (fix available)"
+
 // spell writes diagnostics so that equal ones are equal strings: members sorted,
 // without the server's note to itself, and with DIR for the workspace.
 func spell(items []json.RawMessage, dir string) lints {
@@ -24,6 +30,9 @@ func spell(items []json.RawMessage, dir string) lints {
 			continue
 		}
 		delete(item, "data")
+		if message, ok := item["message"].(string); ok && item["source"] == "clang" {
+			item["message"] = strings.ReplaceAll(message, fixNote, "")
+		}
 		one, _ := json.Marshal(item) // what was decoded can be encoded
 		all = append(all, strings.ReplaceAll(string(one), dir, "DIR"))
 	}
