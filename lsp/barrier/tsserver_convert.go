@@ -66,6 +66,8 @@ type tsDialect struct {
 	// whole says that didChangeConfiguration replaces all settings, in place of
 	// adding to them.
 	whole bool
+	// restart is the command that starts tsserver anew; "" for none.
+	restart string
 }
 
 // tsView is what the form of a diagnostic depends on beside itself.
@@ -120,7 +122,8 @@ var typescriptDialect = tsDialect{
 // LanguageProvider.diagnosticsReceived, FileDiagnostics.getAllDiagnostics and
 // convertDiagnosticToLsp in @vtsls/language-service.
 var vtslsDialect = tsDialect{
-	name: "vtsls",
+	name:    "vtsls",
+	restart: "typescript.restartTsServer",
 	keeps: func(v tsView, kind string, d tsDiagnostic) bool {
 		id := tsLanguage(v.language)
 		hint := tsSeverity(d.Category) == severityHint

@@ -128,7 +128,7 @@ func (d *tsDisk) repair(watched bool, open map[string]bool) tsRepair {
 			r.restart = r.restart || !watched && configures(file, n)
 		case n.appeared && !watched:
 			r.projects = true
-		case open[file] && !n.closed:
+		case open[file]:
 		case watched && !n.closed:
 		default:
 			r.files = append(r.files, file)
@@ -144,10 +144,18 @@ func (d *tsDisk) repair(watched bool, open map[string]bool) tsRepair {
 	return r
 }
 
-// settled forgets the news that a repair was about, if none came since.
-func (d *tsDisk) settled(r tsRepair) {
-	if d.serial == r.serial {
-		clear(d.news)
-		clear(d.shifted)
+// settled forgets the news that a repair was about, if none came since. What
+// changed below an open document is news again when it is closed.
+func (d *tsDisk) settled(r tsRepair, open map[string]bool) {
+	if d.serial != r.serial {
+		return
+	}
+	clear(d.shifted)
+	for file := range d.news {
+		if open[file] {
+			d.news[file] = tsNews{}
+		} else {
+			delete(d.news, file)
+		}
 	}
 }

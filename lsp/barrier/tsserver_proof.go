@@ -302,14 +302,17 @@ func (t *tsserverBarrier) settle(ctx context.Context) error {
 	}
 	t.watch.update(func() {
 		t.flushed = modified
-		t.disk.settled(repair)
+		t.disk.settled(repair, open)
 	})
 	return nil
 }
 
 func (t *tsserverBarrier) repair(ctx context.Context, r tsRepair) error {
+	if r.restart && t.speaks.restart == "" {
+		return kinded(Desync, errors.New("what configures its projects has changed, which it does not notice (TypeScript before 5.4.4)"))
+	}
 	if r.restart {
-		_, err := t.host.Call(ctx, "workspace/executeCommand", map[string]any{"command": "typescript.restartTsServer"})
+		_, err := t.host.Call(ctx, "workspace/executeCommand", map[string]any{"command": t.speaks.restart})
 		return err
 	}
 	if r.projects {
