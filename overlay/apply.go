@@ -88,6 +88,9 @@ func (a *application) run() error {
 	}
 	for _, p := range a.plan {
 		if c, is := a.conflict(p); is {
+			if len(a.result.Conflicts) >= maxShown {
+				c.Then, c.Now, c.Branch = c.Then.unshown(), c.Now.unshown(), c.Branch.unshown()
+			}
 			a.result.Conflicts = append(a.result.Conflicts, c)
 		}
 	}
@@ -241,6 +244,11 @@ type Side struct {
 	Data  []byte
 	Known bool
 }
+
+// maxShown bounds the conflicts that come with contents.
+const maxShown = 100
+
+func (s Side) unshown() Side { return Side{Mode: s.Mode, Known: s.Mode == 0} }
 
 func (a *application) conflict(p planned) (c Conflict, is bool) {
 	if !p.leaf() {

@@ -54,6 +54,8 @@ const (
 	// Conflicting: the base has changed since the branch first covered it: show the
 	// conflicts, and ask whether to force it.
 	Conflicting
+	// TooLarge: more than fits into one patch: leave paths out.
+	TooLarge
 	// TooManyLinks: the file has as many names as the file system allows.
 	TooManyLinks
 )
@@ -65,6 +67,7 @@ var kindNames = [...]string{
 	TooLong: "name too long", Unsupported: "not supported", CrossDevice: "crosses file systems",
 	Permission: "permission denied", Stale: "changed meanwhile", Closed: "closed", NoAttr: "no such attribute",
 	Range: "attribute too large", NotSymlink: "not a symbolic link", TooManyLinks: "too many links",
+	TooLarge:    "more than fits into one patch: leave paths out",
 	Conflicting: "the folder has changed since the branch first covered it",
 }
 

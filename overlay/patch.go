@@ -78,8 +78,20 @@ type patch struct {
 	stats           DiffStats
 }
 
+// maxPatch bounds what a patch is made of, in bytes: it is made in memory.
+const maxPatch = 128 << 20
+
 // take reads what the changes are about.
 func (p *patch) take(list []change) error {
+	size := int64(0)
+	for _, c := range list {
+		if c.leaf() && (p.options.Include == nil || p.options.Include(c.path)) {
+			size += c.old.Attr.Size + c.now.Attr.Size
+		}
+	}
+	if size > maxPatch {
+		return kindError(TooLarge)
+	}
 	for _, c := range list {
 		if !c.leaf() || p.options.Include != nil && !p.options.Include(c.path) {
 			continue

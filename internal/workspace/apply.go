@@ -60,7 +60,8 @@ func (d *daemon) apply(ctx context.Context, b *branch, p agent.ApplyParams) (r a
 	}
 	o := overlay.ApplyOptions{Include: include, Force: p.Force, DryRun: p.DryRun}
 	if !p.Force {
-		o.Before = d.inTheWay
+		editors := d.attached() // before the branch is locked: who forks it holds the daemon's lock
+		o.Before = func(paths []string) error { return d.inTheWay(editors, paths) }
 	}
 	a, err := b.over.Apply(o)
 	r = agent.ApplyResult{Paths: a.Paths, Same: a.Same, Skipped: a.Skipped, Rev: b.revision()}

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -9,16 +10,17 @@ import (
 	"shadowlsp/lsp/wire"
 )
 
+// attached are the editors now.
+func (d *daemon) attached() []*editor {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.editors))
+}
+
 // inTheWay refuses to change files that the person has open with unsaved text, or
 // with text that is not known: a save would bring the old text back, or the person
 // would have to choose.
-func (d *daemon) inTheWay(paths []string) error {
-	d.mu.Lock()
-	editors := make([]*editor, 0, len(d.editors))
-	for e := range d.editors {
-		editors = append(editors, e)
-	}
-	d.mu.Unlock()
+func (d *daemon) inTheWay(editors []*editor, paths []string) error {
 	var unsaved, unknown []string
 	for _, e := range editors {
 		dirty, hazy, all := e.unsettled(func(path string) bool {
