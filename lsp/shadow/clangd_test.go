@@ -88,7 +88,10 @@ func TestClangdSaysWhatAFreshOneSays(t *testing.T) {
 			put("compile_flags.txt", "-std=c11\n-DBAD\n")
 			both("a.c", cUse+"#ifdef BAD\nint bad = \"\";\n#endif\n")
 		}},
-		{"a configuration file", func() { put(".clangd", "CompileFlags:\n  Add: [-DWORSE]\n"); both("own.c", "#ifdef WORSE\nint worse = x;\n#endif\n") }},
+		{"a configuration file", func() {
+			put(".clangd", "CompileFlags:\n  Add: [-DWORSE]\n")
+			both("own.c", "#ifdef WORSE\nint worse = x;\n#endif\n")
+		}},
 		{"C++", func() { both("c.cpp", "#include \"lib.h\"\nauto s = f(\"\");\n"); put("compile_flags.txt", "-Wall\n") }},
 		{"all closed but one", func() { clear(m.docs); m.docs["own.c"] = m.disk["own.c"] }},
 	}

@@ -28,11 +28,14 @@ type module struct {
 	dir string
 	// command is the server's; its first word is looked for among the tools.
 	command []string
-	gopls   *shadow.Instance
-	disk    map[string]string // what the server's disk holds, by path
-	docs    map[string]string // what is to be open
-	files   []shadow.FileEvent
-	took    []time.Duration
+	// client answers it, if not nil; conn is what leads to it.
+	client shadow.Client
+	conn   io.Closer
+	gopls  *shadow.Instance
+	disk   map[string]string // what the server's disk holds, by path
+	docs   map[string]string // what is to be open
+	files  []shadow.FileEvent
+	took   []time.Duration
 }
 
 // pipes is a process's stdio.
@@ -117,9 +120,10 @@ func initializeParams(dir string) json.RawMessage {
 func (m *module) start(dir string) *shadow.Instance {
 	m.Helper()
 	profile := barrier.For(m.command, nil)
+	conn := launch(m, dir, append([]string{need.Tool(m, m.command[0])}, m.command[1:]...)...)
+	m.conn = conn
 	i, err := shadow.Start(within(m), shadow.Config{
-		Conn:       launch(m, dir, append([]string{need.Tool(m, m.command[0])}, m.command[1:]...)...),
-		Initialize: initializeParams(dir), Root: dir, Profile: profile, Name: profile.Name + "-1",
+		Conn: conn, Initialize: initializeParams(dir), Root: dir, Profile: profile, Name: profile.Name + "-1", Client: m.client,
 	})
 	if err != nil {
 		m.Fatal(err)
