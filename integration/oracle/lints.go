@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ type lints []string
 // depends on all files that it was ever shown, not on the text. (A bare clangd that
 // is shown the file before the edit says it, one that is shown the edit at once
 // does not.)
-const fixNote = " (fix available)"
+var fixNote = regexp.MustCompile(` \((fix|fixes) available\)`)
 
 // spell writes diagnostics so that equal ones are equal strings: members sorted,
 // without the server's note to itself, and with DIR for the workspace.
@@ -31,7 +32,7 @@ func spell(items []json.RawMessage, dir string) lints {
 		}
 		delete(item, "data")
 		if message, ok := item["message"].(string); ok && item["source"] == "clang" {
-			item["message"] = strings.ReplaceAll(message, fixNote, "")
+			item["message"] = fixNote.ReplaceAllString(message, "")
 		}
 		one, _ := json.Marshal(item) // what was decoded can be encoded
 		all = append(all, strings.ReplaceAll(string(one), dir, "DIR"))
