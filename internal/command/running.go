@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,28 +172,37 @@ const (
 // temporary files are made, and where tools keep their caches.
 func (k *keeper) environment(c Command) []string {
 	set := map[string]string{AgentVariable: k.socket, BranchVariable: k.key.branch}
+	shared, home := slices.Concat(k.host.shared(), c.Write), value(c.Env, "HOME")
 	for _, cache := range caches {
-		set[cache.variable] = filepath.Join(k.host.cfg.Caches, cache.dir)
+		at := value(c.Env, cache.variable)
+		if at == "" {
+			at = filepath.Join(home, cache.home)
+		}
+		if !named(at, shared) { // else the person shares it
+			set[cache.variable] = filepath.Join(k.host.cfg.Caches, cache.dir)
+		}
 	}
 	env := make([]string, 0, len(c.Env)+len(set))
-	shared := slices.Concat(k.host.shared(), c.Write)
 	for _, pair := range c.Env {
-		name, value, _ := strings.Cut(pair, "=")
-		if slices.Contains(temporary, name) || set[name] != "" && !named(value, shared) {
-			continue
+		name, _, _ := strings.Cut(pair, "=")
+		if _, ours := set[name]; !ours && !slices.Contains(temporary, name) {
+			env = append(env, pair)
 		}
-		delete(set, name) // a cache of the person's that may be written to
-		env = append(env, pair)
 	}
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
 		env = append(env, name+"="+set[name])
 	}
 	return env
+}
+
+// value is that of a variable; the last one counts, as for exec.Cmd.
+func value(env []string, name string) (value string) {
+	for _, pair := range env {
+		if v, ok := strings.CutPrefix(pair, name+"="); ok {
+			value = v
+		}
+	}
+	return value
 }
 
 // named says whether a path is below one of these.
@@ -203,15 +213,16 @@ func named(path string, dirs []string) bool {
 // temporary name directories that are not the command's own /tmp.
 var temporary = []string{"TMPDIR", "TMP", "TEMP", "TEMPDIR", "GOTMPDIR"}
 
-// caches are where tools keep in the person's home what they can make again.
-// What they only read there (module caches, registries) stays where it is.
-var caches = []struct{ variable, dir string }{
-	{"XDG_CACHE_HOME", "xdg"},
-	{"GOCACHE", "go-build"},
-	{"npm_config_cache", "npm"},
-	{"PIP_CACHE_DIR", "pip"},
-	{"YARN_CACHE_FOLDER", "yarn"},
-	{"CCACHE_DIR", "ccache"},
+// caches are where tools keep what they can make again: the variable that says
+// where, the place below the home where there is none, and ours. What they only
+// read in the home (module caches, registries) stays where it is.
+var caches = []struct{ variable, home, dir string }{
+	{"XDG_CACHE_HOME", ".cache", "xdg"},
+	{"GOCACHE", ".cache/go-build", "go-build"},
+	{"npm_config_cache", ".npm", "npm"},
+	{"PIP_CACHE_DIR", ".cache/pip", "pip"},
+	{"YARN_CACHE_FOLDER", ".cache/yarn", "yarn"},
+	{"CCACHE_DIR", ".cache/ccache", "ccache"},
 }
 
 func number36(n int) string { return strconv.FormatInt(int64(n), 36) }
