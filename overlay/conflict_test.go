@@ -2,10 +2,12 @@ package overlay
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -216,4 +218,81 @@ func TestApplyOfAPart(t *testing.T) {
 		t.Errorf("rolled back, the branch %q", d)
 	}
 	b.store.check(t)
+}
+
+// TestApplyBesideOthers applies while others write, fork, check and roll back the same
+// branch, and read it.
+func TestApplyBesideOthers(t *testing.T) {
+	b := newBranch(t)
+	s := b.store
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	beside := func(f func(i int) error) {
+		all.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				switch err := f(i); KindOf(err) {
+				case 0, NotExist, Exist, NotDir, IsDir, Stale, NotEmpty, Invalid:
+				default:
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+	path := func(i int) string { return fmt.Sprintf("dir/d%d/f%d", i%3, i%7) }
+	beside(func(i int) error { return b.WriteFile(path(i), fmt.Append(nil, i), 0) })
+	beside(func(i int) error {
+		return b.Rename(fmt.Sprint("dir/d", i%3), fmt.Sprint("dir/d", (i+1)%3), 0, Origin{})
+	})
+	beside(func(i int) error { return b.RemoveAll(path(i*5), Origin{}) })
+	beside(func(i int) error {
+		_, f, err := b.OpenWrite(path(i), false, Origin{})
+		if err == nil {
+			f.Write([]byte("x"))
+			f.Wrote(Origin{})
+			f.Close()
+		}
+		return err
+	})
+	beside(func(i int) error {
+		child, err := b.Fork(fmt.Sprint("child", i), false)
+		if err == nil {
+			_, err = child.ReadFile(path(i))
+			s.Drop(child.Name())
+		}
+		return err
+	})
+	beside(func(i int) error {
+		if _, err := b.Checkpoint("c"); err != nil {
+			return err
+		}
+		if i%3 == 0 {
+			if err := b.Rollback("c"); err != nil {
+				return err
+			}
+		}
+		return b.DropCheckpoint("c")
+	})
+	beside(func(int) error { _, err := b.Overrides(); return err })
+	for range 30 {
+		_, err := b.Apply(ApplyOptions{Force: true})
+		if k := KindOf(err); k != 0 && k != Stale && k != Exist {
+			t.Errorf("%v", err)
+		}
+	}
+	close(stop)
+	all.Wait()
+	must(b.Apply(ApplyOptions{Force: true}))(t)
+	m := model{t: t}
+	if d := differing(m.showPlain(s.basePath), m.show(b)); len(d) > 0 {
+		t.Errorf("the base %q", d)
+	}
+	s.check(t)
+	if left := must(filepath.Glob(b.inBase(".shadowlsp*")))(t); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
 }

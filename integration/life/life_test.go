@@ -100,6 +100,37 @@ func TestLife(t *testing.T) {
 	a.ask(t, "shadowlsp/drop", map[string]any{"branch": "another"}, nil)
 }
 
+// TestMovedPackage applies a package that has moved: every branch that shows it goes on
+// doing so.
+func TestMovedPackage(t *testing.T) {
+	w := newWorld(t)
+	w.branch(t, "new", "b")
+	w.branch(t, "checkpoint", "b", "before")
+	b := w.agent(t, "b")
+	b.expect(t, "at first", "")
+	w.shell(t, "b", "mv lib library; sed -i 's,m/lib,m/library,' use/use.go")
+	b.expect(t, "moved", "")
+	w.branch(t, "checkpoint", "b", "moved")
+	w.branch(t, "fork", "b", "child")
+	child := w.agent(t, "child")
+	child.put(t, "library/lib.go", libText("Childs"))
+	child.expect(t, "the child", "Childs")
+	b.put(t, "library/lib.go", libText("Mine"))
+	b.expect(t, "the parent", "Mine")
+	w.branch(t, "apply", "b")
+	if _, err := os.Lstat(w.path("lib")); err == nil {
+		t.Error("lib is still there")
+	}
+	b.expect(t, "applied, the parent", "Mine")
+	child.expect(t, "applied, the child", "Childs")
+	fresh := w.agent(t, "fresh")
+	fresh.expect(t, "applied, a new branch", "Mine")
+	w.branch(t, "rollback", "b", "moved", "--force")
+	b.expect(t, "rolled back to the move", "")
+	w.branch(t, "rollback", "b", "before", "--force")
+	b.expect(t, "rolled back to nothing", "Mine")
+}
+
 // TestInUse refuses what would pull the files from under a command.
 func TestInUse(t *testing.T) {
 	w := newWorld(t)
@@ -123,6 +154,18 @@ func TestInUse(t *testing.T) {
 	if _, said, code := w.run(w.binary, "exec", "--branch", "b", "--", w.binary, "branch", "apply", "b"); code == 0 || !strings.Contains(said, "runs in the branch") {
 		t.Errorf("apply from inside: %d, %s", code, said)
 	}
+	within, err := client.Start(client.Config{Command: []string{w.binary, "exec", "--branch", "b", "--", w.binary, "connect"}, Dir: w.Dir, Env: w.Env, Stderr: t.Output()})
+	must(t, err)
+	_, err = within.Initialize(t.Context(), w.uri(""), struct{}{}, nil)
+	must(t, err)
+	for method, params := range map[string]any{
+		"shadowlsp/apply": struct{}{}, "shadowlsp/fork": map[string]any{"name": "x"}, "shadowlsp/drop": map[string]any{"branch": "other", "force": true},
+	} {
+		if _, err := within.Call(t.Context(), method, params); err == nil || !strings.Contains(err.Error(), "reaches out of the branch") {
+			t.Errorf("%s from inside: %v", method, err)
+		}
+	}
+	must(t, within.Close())
 	w.branch(t, "rollback", "b", "cp", "--force")
 	w.branch(t, "drop", "b", "--force")
 	if err := cmd.Wait(); err == nil {
