@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"regexp"
 )
 
 // The servers of vscode-langservers-extracted 4.10.0 answer a pull from the
@@ -15,8 +15,9 @@ import (
 // rung. To who pulls they publish nothing.
 //
 // Where a check fails they log that it did and answer as if there were nothing
-// (runSafeAsync). The log comes first. One way to make it fail is to have no
-// settings for them: null is read as an object.
+// (runSafeAsync, validateTextDocument). The log comes first. Settings make them
+// fail: the css server where there are none, the html server where there is
+// "js/ts" without "implicitProjectConfig".
 
 // pulled has a server told that it will be asked for diagnostics.
 var pulled = Edit{
@@ -28,8 +29,7 @@ func webServer(command string, languages ...Language) Profile {
 	return Profile{
 		Name: command, Commands: []string{command}, Languages: languages,
 		Initialize: []Edit{pulled}, OpenOnly: true, AllFiles: true,
-		Unset: Raw(struct{}{}),
-		New:   func(h Host) Barrier { return &webBarrier{ladder: newLadder(h), server: command} },
+		New: func(h Host) Barrier { return &webBarrier{ladder: newLadder(h), server: command} },
 	}
 }
 
@@ -43,15 +43,15 @@ type webBarrier struct {
 	count  int
 }
 
-// webFailure begins what is logged.
-const webFailure = "Error while computing diagnostics"
+// webFailure is what they log where the check itself or what is around it fails.
+var webFailure = regexp.MustCompile(`Error while (computing diagnostics|validating)`)
 
 // Observe implements Barrier.
 func (w *webBarrier) Observe(e Event) {
 	if !e.Sent && e.Msg.Method == "window/logMessage" {
 		raw, _ := Lookup(e.Msg.Params, "message")
 		var text string
-		if json.Unmarshal(raw, &text) == nil && strings.Contains(text, webFailure) {
+		if json.Unmarshal(raw, &text) == nil && webFailure.MatchString(text) {
 			w.failed.update(func() { w.last, w.count = text, w.count+1 })
 		}
 	}
@@ -83,8 +83,10 @@ func webJSON() Profile {
 }
 
 func webCSS() Profile {
-	return webServer("vscode-css-language-server",
+	p := webServer("vscode-css-language-server",
 		Language{".css", "css"}, Language{".scss", "scss"}, Language{".less", "less"})
+	p.Unset = Raw(struct{}{})
+	return p
 }
 
 func webHTML() Profile {

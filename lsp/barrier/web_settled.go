@@ -27,6 +27,9 @@ type settledBarrier struct {
 	// reset says that settings were sent: it may not have asked for them yet.
 	reset  bool
 	nudges int32 // counts them
+	// failures counts them; failure is the last.
+	failures int
+	failure  string
 }
 
 // settledProof is what is known about one server.
@@ -38,6 +41,9 @@ type settledProof struct {
 	// starts returns the document that a request of the server begins to check;
 	// "" for other requests. Needed where there are no versions.
 	starts func(wire.Message) string
+	// fails returns what a notification says of a check that failed, "" for
+	// others. It comes before the publish that then holds less than it should.
+	fails func(wire.Message) string
 	// reads says whether a document's diagnostics may depend on a file.
 	reads func(d Document, file string) bool
 }
@@ -53,6 +59,9 @@ type settledDocument struct {
 	before               int  // started, when the last text was sent
 	answered             int  // sent, when a request was answered before any check began
 	stale                bool // something that it depends on is newer
+	// mixed says that a check began while another was under way: which of the two
+	// publishes came last is not known.
+	mixed bool
 }
 
 func newSettled(h Host, server string, p settledProof) *settledBarrier {
@@ -72,7 +81,12 @@ func (s *settledBarrier) Observe(e Event) {
 			s.published(e.Msg)
 		case e.Msg.Kind == wire.Request && s.proof.starts != nil:
 			if d := s.either(docuri.Canonical(s.proof.starts(e.Msg))); d != nil {
+				d.mixed = d.mixed || d.ended != d.started+d.closings
 				d.started++
+			}
+		case s.proof.fails != nil:
+			if why := s.proof.fails(e.Msg); why != "" {
+				s.failures, s.failure = s.failures+1, why
 			}
 		}
 	})
@@ -93,7 +107,7 @@ func (s *settledBarrier) observeSent(m wire.Message) {
 		raw, _ := Lookup(m.Params, "textDocument", "version")
 		d.version, d.stale = number(raw), false
 		d.sent++
-		d.before = d.started
+		d.before, d.mixed = d.started, false
 	case "textDocument/didClose":
 		uri := uriOf(m.Params, "textDocument", "uri")
 		if d := s.docs[uri]; d != nil {
@@ -201,6 +215,7 @@ func (s *settledBarrier) final(ctx context.Context, uris []string, items map[str
 			uris = append(uris, uri)
 		}
 	}
+	failures, _ := s.failed()
 	// All are nudged before one is waited for: each waits for its own delay.
 	for _, uri := range uris {
 		if d, ok := open[uri]; ok {
@@ -219,10 +234,18 @@ func (s *settledBarrier) final(ctx context.Context, uris []string, items map[str
 		if err := s.settle(ctx, uri, d); err != nil {
 			return err
 		}
+		if after, why := s.failed(); after != failures {
+			return fmt.Errorf("its check failed: %.300s", why)
+		}
 		p, _ := s.host.Published(uri)
 		items[uri] = Item{Diagnostics: p.Diagnostics}
 	}
 	return missing
+}
+
+func (s *settledBarrier) failed() (count int, why string) {
+	s.watch.view(func() { count, why = s.failures, s.failure })
+	return count, why
 }
 
 // refresh nudges a document that depends on what is newer.
@@ -243,7 +266,7 @@ func (s *settledBarrier) nudge(ctx context.Context, d Document) error {
 	var version int32
 	s.watch.update(func() {
 		s.nudges++
-		version = -s.nudges
+		version = -s.nudges - 1 // servers have uses of their own for -1
 	})
 	return s.host.Notify(ctx, "textDocument/didChange", map[string]any{
 		"textDocument":   map[string]any{"uri": d.URI, "version": version},
@@ -272,9 +295,13 @@ func (s *settledBarrier) settle(ctx context.Context, uri string, d Document) err
 			marked = s.docs[uri] != nil && s.docs[uri].answered == s.docs[uri].sent
 		})
 		if marked {
-			return s.await(ctx, uri, func(k *settledDocument) bool {
+			mixed := false
+			if err := s.await(ctx, uri, func(k *settledDocument) bool {
+				mixed = k.mixed
 				return k.answered == k.sent && k.started > k.before && k.ended == k.started+k.closings
-			})
+			}); err != nil || !mixed {
+				return err
+			}
 		}
 		if err := s.nudge(ctx, d); err != nil {
 			return err

@@ -86,6 +86,18 @@ func TestYAMLCountsChecks(t *testing.T) {
 			s.answered(true)
 			s.ask()
 			s.answered(true) // at once
+			// The same, but the next check begins before the old one has ended.
+			s.change(3)
+			s.begins()
+			s.change(4)
+			s.ask()
+			s.begins()
+			s.publish(0)
+			s.publish(0)
+			s.answered(false)
+			s.begins()
+			s.publish(0)
+			s.answered(true)
 		})
 	})
 	t.Run("a check began, of which text is not known", func(t *testing.T) {
@@ -104,6 +116,20 @@ func TestYAMLCountsChecks(t *testing.T) {
 			s.answered(true)
 		})
 	})
+	t.Run("a check failed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSettledScript(t, newYAML)
+			s.change(1)
+			s.ask()
+			s.begins()
+			s.observe(false, wire.NewNotification("telemetry/event", json.RawMessage(`{"name":"yaml.validation.error","properties":{"error":"RangeError"}}`)))
+			s.publish(0)
+			synctest.Wait()
+			if err := <-s.failed; err == nil || !strings.Contains(err.Error(), "RangeError") {
+				t.Error(err)
+			}
+		})
+	})
 	t.Run("closed and opened again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSettledScript(t, newYAML)
@@ -114,8 +140,11 @@ func TestYAMLCountsChecks(t *testing.T) {
 			s.ask()
 			s.publish(0) // of closing
 			s.begins()
-			s.publish(0) // of the first check
+			s.publish(0) // of the first check, or of the second
 			s.answered(false)
+			s.publish(0)
+			s.answered(false)
+			s.begins() // which is why there is another
 			s.publish(0)
 			s.answered(true)
 		})
@@ -158,7 +187,7 @@ func TestBashWaitsForTheVersion(t *testing.T) {
 		s.answered(false)
 		s.publish(2)
 		s.answered(false)
-		s.publish(-1)
+		s.publish(-2)
 		s.answered(true)
 		// What is sent again because of a file makes the nudge needless.
 		s.barrier.(Toucher).Touched([]File{{Path: "/w/b"}})

@@ -20,6 +20,10 @@ import (
 //     begun between, the next one is of that text; and when as many publishes
 //     have come as checks have begun, the last of them was its.
 //
+// A check that was under way when the next began makes it go once more. A failed
+// check is told as telemetry, and published as nothing found: then there is an
+// error.
+//
 // Schemas come from the disk and from the settings. Those of the network are left
 // out, the store's catalogue and Kubernetes' too: a shadow has none, and waiting
 // for it would be all that comes of it. A document that names a schema in the
@@ -43,7 +47,9 @@ func yaml() Profile {
 		AllFiles: true,
 		OpenOnly: true,
 		New: func(h Host) Barrier {
-			return newSettled(h, "yaml-language-server", settledProof{name: "counted", starts: yamlStarts, reads: yamlReads})
+			return newSettled(h, "yaml-language-server", settledProof{
+				name: "counted", starts: yamlStarts, fails: yamlFails, reads: yamlReads,
+			})
 		},
 	}
 }
@@ -63,6 +69,21 @@ func yamlStarts(m wire.Message) string {
 		return ""
 	}
 	return p.Items[0].ScopeURI
+}
+
+// yamlFails recognises the news of a check that failed (yamlValidation.js).
+func yamlFails(m wire.Message) string {
+	if m.Method != "telemetry/event" {
+		return ""
+	}
+	var p struct {
+		Name       string
+		Properties struct{ Error string }
+	}
+	if json.Unmarshal(m.Params, &p) != nil || p.Name != "yaml.validation.error" {
+		return ""
+	}
+	return orElse(p.Properties.Error, p.Name)
 }
 
 // yamlReads: any of these may be a schema.
