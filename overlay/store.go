@@ -124,13 +124,14 @@ func (s *Store) open(o Options) ([]Repair, error) {
 	s.umask = readUmask()
 	var seed [8]byte
 	rand.Read(seed[:])
-	// 1<<62 and up: no file system numbers its inodes there, and 48 random bits
-	// keep processes apart.
+	// 1<<52 and up: no common file system numbers its inodes there, and 40 random
+	// bits keep processes apart. Below 1<<53, since JavaScript has inode numbers as
+	// floating-point numbers, which cannot tell neighbours apart above.
 	start := uint64(0)
-	for _, b := range seed[:6] {
+	for _, b := range seed[:5] {
 		start = start<<8 | uint64(b)
 	}
-	s.inos.Store(1<<62 | start<<13)
+	s.inos.Store(1<<52 | start<<11)
 	if err := s.probe(); err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (s *Store) now() Time {
 }
 
 // serial is a number that was never given before in this process. It stays
-// below 1<<62: versions of the base and inode numbers live above.
+// below 1<<62: versions of the base live above.
 func (s *Store) serial() uint64 { return s.serials.Add(1) }
 
 // ino is an inode number that was never given before: a random start above all

@@ -115,7 +115,10 @@ func (b *Branch) replace(path string, old Node, data []byte, mode uint32) error 
 		return err
 	}
 	top := b.top()
-	f := b.newFile(unix.S_IFREG|mode, old.Attr.Ino)
+	// Another inode number each time, as when an editor saves by a rename: who
+	// watches files takes an equal one for a change in place, and goes on
+	// watching the file that has gone.
+	f := b.newFile(unix.S_IFREG|mode, b.store.ino())
 	f.cid = hashBytes(data)
 	f.base, _ = b.store.baseMtime(path)
 	a := Attr{Mode: unix.S_IFREG | mode, UID: b.store.uid, GID: b.store.gid}
@@ -125,7 +128,6 @@ func (b *Branch) replace(path string, old Node, data []byte, mode uint32) error 
 		a.Mtime = b.apartAt(path, b.store.fresh(old.Attr.Mtime, was == nil || was.opened.Load(), f.base), f.base)
 	} else {
 		op = OpCreate
-		f.ino = b.store.ino()
 		a.Mtime = b.apartAt(path, b.store.fresh(Time{}, false, f.base), f.base)
 	}
 	a.Atime, f.born = a.Mtime, a.Mtime

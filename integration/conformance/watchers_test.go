@@ -214,9 +214,7 @@ console.log("watching")'`)
 
 // TestChokidar is the library that most JavaScript tools watch with. It watches
 // each file by itself and, when that is replaced by one of the same inode number,
-// does not watch the new one: it hears of an edit by an agent or the person once
-// per file. That is not right yet (natively each save by rename has another
-// number), and so the test asks for one edit of each.
+// does not watch the new one.
 func TestChokidar(t *testing.T) {
 	full(t)
 	need.Tool(t, "npm")
@@ -232,15 +230,29 @@ func TestChokidar(t *testing.T) {
 			l := v.listen(t, `exec node -e '
 const fs = require("fs")
 require("chokidar").watch("src", { ignoreInitial: true }).on("all", (what, path) => {
-	let s = ""; try { s = "=" + fs.readFileSync(path, "utf8") } catch (e) {} ; console.log(what + " " + path + s) }).on("ready", () => console.log("watching"))'`)
+	let s = ""; try { s = "=" + fs.readFileSync(path, "utf8") } catch (e) {}
+	// It leaves out what comes within 50 ms of another change of the file.
+	setTimeout(() => console.log(what + " " + path + s), 100) }).on("ready", () => console.log("watching"))'`)
 			v.sh("printf view > src/v.js")
 			l.hears("add src/v.js=view")
 			v.agent(v.branch, "src/a.js", "agent")
 			l.hears("change src/a.js=agent")
 			v.agent(v.branch, "src/new.js", "new")
 			l.hears("add src/new.js=new")
-			native(t, v.root, "printf person > src/b.js")
+			// (Without truncating it first, since that is a change of its own.)
+			native(t, v.root, "printf person 1<> src/b.js")
 			l.hears("change src/b.js=person")
+			for i := range 3 {
+				text := fmt.Sprint("round ", i)
+				v.agent(v.branch, "src/a.js", text)
+				l.hears("change src/a.js=" + text)
+				v.agent(v.branch, "src/new.js", text)
+				l.hears("change src/new.js=" + text)
+				native(t, v.root, "printf '"+text+"' > .tmp && mv .tmp src/b.js")
+				l.hears("change src/b.js=" + text)
+				native(t, v.root, "printf '"+text+" in place' 1<> src/b.js")
+				l.hears("change src/b.js=" + text + " in place")
+			}
 			native(t, v.root, "rm src/b.js")
 			l.hears("unlink src/b.js")
 		})
