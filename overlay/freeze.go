@@ -196,7 +196,9 @@ func (b *Branch) carryFile(top, to *layer, f *file, c *carried) error {
 	top.refs -= f.pins
 	to.refs += f.pins
 	delete(top.open, f)
-	to.open[f] = struct{}{}
+	if f.writers > 0 { // it may have been closed since it was copied
+		to.open[f] = struct{}{}
+	}
 	s.mu.Unlock()
 	f.layer.Store(to)
 	return nil
