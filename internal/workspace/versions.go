@@ -25,7 +25,7 @@ var editing = map[string]bool{
 
 // ownVersions replaces the version in every {"uri", "version"} object of raw by
 // the session's own number of that document, null where it is not open there.
-// Every other byte stays.
+// A version that the server leaves open stays so, as does every other byte.
 func (s *session) ownVersions(method string, raw json.RawMessage) json.RawMessage {
 	if !editing[method] || !bytes.Contains(raw, []byte(`"version"`)) {
 		return raw
@@ -89,7 +89,9 @@ func versionedIdentifiers(raw []byte) (found []versionedIdentifier) {
 			case "uri":
 				_ = json.Unmarshal(value, &v.uri) // not a string: no identifier
 			case "version":
-				v.start, v.end = end-len(value), end
+				if string(value) != "null" {
+					v.start, v.end = end-len(value), end
+				}
 			}
 		}
 		if v.uri != "" && v.end > 0 {
