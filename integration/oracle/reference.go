@@ -71,7 +71,8 @@ func fresh(ctx context.Context, s Server, from, dir string, env []string, st sta
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, r.conn.Close()) }()
+	// How it ends is not what is asked: TypeScript 7's exits with 1 at times.
+	defer r.conn.Close()
 	began := time.Now()
 	if _, err = r.conn.Initialize(ctx, docuri.FromPath(dir), s.capabilities(s.Pull), s.options()); err != nil {
 		return nil, 0, err

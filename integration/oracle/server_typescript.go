@@ -20,6 +20,8 @@ var vtslsServer = Server{
 var typescript7Server = Server{
 	Name: "typescript7", Command: []string{"tsc7", "--lsp", "--stdio"},
 	OpenAsked: true, Pull: true,
+	// It publishes about tsconfig.json when it likes; a shadow is told not to.
+	Options: map[string]any{"disablePushDiagnostics": true},
 	Project: rxjsProject,
 	Small:   &smallTypeScript,
 	Grammar: typescriptGrammar,

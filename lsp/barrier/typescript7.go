@@ -18,9 +18,14 @@ func typescript7() Profile {
 		Commands:    []string{"tsc", "tsc7", "tsgo"},
 		ServerNames: []string{"typescript-go"},
 		Languages:   tsLanguages,
-		Initialize:  []Edit{pulled},
-		AllFiles:    true,
-		New:         func(h Host) Barrier { return typescript7Barrier{host: h} },
+		Initialize: []Edit{
+			pulled,
+			// What it publishes about tsconfig.json has no end that could be
+			// seen, and an order of its own.
+			{Path: []string{"initializationOptions", "disablePushDiagnostics"}, Value: Raw(true)},
+		},
+		AllFiles: true,
+		New:      func(h Host) Barrier { return typescript7Barrier{host: h} },
 	}
 }
 
@@ -38,8 +43,8 @@ func typescript7() Profile {
 //     what is to be watched is registered in the background, behind the answer
 //     from which it follows.
 //
-// It publishes for tsconfig.json alone, when it likes; that is not handed out.
-// Without uris the answer is about the open documents: it does not tell which
+// It would publish for tsconfig.json alone, when it likes: it is told not to, so
+// errors of options are not handed out. Without uris the answer is about the open documents: it does not tell which
 // other files its projects have.
 type typescript7Barrier struct{ host Host }
 
