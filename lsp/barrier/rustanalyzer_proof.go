@@ -87,6 +87,7 @@ type rustBarrier struct {
 	checks          map[string]*rustCheck      // by token
 	deleted         map[string]bool            // documents that we told it are gone
 	scripts         bool                       // a build script may have changed
+	built           uint64                     // modified, when we last had them run
 	arrived         uint64                     // files, when the loader was last seen to be through
 	checked         uint64                     // modified, when the last check began
 	pulled          map[string]json.RawMessage // of the state pulledAt
@@ -156,7 +157,7 @@ func (r *rustBarrier) observeSent(m wire.Message) {
 	case "workspace/didChangeConfiguration":
 		r.modified++
 		r.configuring++
-	case "workspace/didChangeWorkspaceFolders", "rust-analyzer/reloadWorkspace", "rust-analyzer/rebuildProcMacros":
+	case "workspace/didChangeWorkspaceFolders", "rust-analyzer/reloadWorkspace":
 		r.modified++
 	}
 }
@@ -189,11 +190,29 @@ func (r *rustBarrier) touched(file string) {
 // Touched implements Toucher: cargo reads any file.
 func (r *rustBarrier) Touched(files []File) {
 	r.watch.update(func() {
-		r.modified++
 		for _, f := range files {
+			if rustBuilt(f.Path) {
+				continue
+			}
+			r.modified++
 			r.touched(f.Path)
 		}
 	})
+}
+
+// rustBuilt says whether cargo has made a file, for itself: what a check says does
+// not depend on it, and every check makes some. (Sources that build scripts make
+// are watched, and told beside this.)
+func rustBuilt(file string) bool {
+	_, below, built := strings.Cut(file+"/", "/target/")
+	if !built {
+		return false
+	}
+	switch first, _, _ := strings.Cut(below, "/"); first {
+	case "", "debug", "release", "tmp", "CACHEDIR.TAG", ".rustc_info.json", "rust-analyzer":
+		return true
+	}
+	return false
 }
 
 func (r *rustBarrier) observeReceived(m wire.Message) {
@@ -329,7 +348,7 @@ func (r *rustBarrier) settle(ctx context.Context) (busy uint64, err error) {
 		var rebuild bool
 		r.watch.view(func() { rebuild = r.rebuilds() })
 		if rebuild {
-			r.watch.update(func() { r.scripts = false })
+			r.watch.update(func() { r.scripts, r.built = false, r.modified })
 			// Answered at once; what it begins is told by the status.
 			_, err := r.host.Call(ctx, "rust-analyzer/rebuildProcMacros", nil)
 			if e := (*wire.Error)(nil); err != nil && !errors.As(err, &e) {
@@ -353,8 +372,13 @@ func (r *rustBarrier) settle(ctx context.Context) (busy uint64, err error) {
 
 // rebuilds says that build scripts or macros are not those of the present state.
 func (r *rustBarrier) rebuilds() bool {
-	return r.scripts || strings.Contains(r.status.Message, "need to be rebuilt")
+	return r.scripts || strings.Contains(r.status.Message, "need to be rebuilt") ||
+		r.built != r.modified && strings.Contains(r.status.Message, rustScriptsFailed)
 }
+
+// rustScriptsFailed is in the status until they have run again (reload.rs,
+// current_status), which the server does not do for an edit that mends them.
+const rustScriptsFailed = "Failed to run build scripts"
 
 // rustProbe is the document that proves that the loader is through. See 2.
 const rustProbe = "file:///dev/null"
@@ -406,7 +430,7 @@ func rustResult(name string, items map[string]Item, s rustStatus) (Result, error
 	message := strings.TrimSpace(s.Message)
 	failed := s.Health == "error" || strings.Contains(message, "cargo check failed to start") ||
 		strings.Contains(message, "Failed to discover workspace") ||
-		strings.Contains(message, "Failed to run build scripts") && !anyRustError(items)
+		strings.Contains(message, rustScriptsFailed) && !anyRustError(items)
 	if failed {
 		return Result{}, kinded(LoadFailed, errors.New(message))
 	}

@@ -1,9 +1,12 @@
 package shadow_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
+
+	"shadowlsp/lsp/barrier"
 )
 
 // freshEvery is how many steps are made for one that is compared: a fresh
@@ -42,6 +45,16 @@ func TestRustAnalyzerSaysWhatAFreshOneSays(t *testing.T) {
 		}},
 		{"the script edited", func() {
 			m.both("lib/build.rs", "fn main() {\n    println!(\"cargo::rustc-check-cfg=cfg(odd)\");\n}\n")
+		}},
+		{"a script that fails", func() {
+			m.both("lib/src/lib.rs", rustLib)
+			m.both("lib/build.rs", "fn main() {\n    std::fs::read(\"none\").unwrap();\n}\n")
+			m.sync()
+			_, err := m.gopls.Diagnose(within(t), nil)
+			if e := (*barrier.Error)(nil); !errors.As(err, &e) || e.Kind != barrier.LoadFailed {
+				m.Errorf("what depends on it is not checked, and that is no error: %v", err)
+			}
+			m.both("lib/build.rs", "fn main() {}\n")
 		}},
 		{"the script gone", func() { delete(m.docs, "lib/build.rs"); m.put("lib/build.rs", ""); m.both("lib/src/lib.rs", rustLib) }},
 		{"a new crate", func() {
