@@ -35,6 +35,12 @@ oracle: build
 	@scripts/setup
 	@go run ./integration/oracle -shadowlsp bin/shadowlsp $(ORACLE)
 
+# 50 agents, 2,000 questions, cancellations, disconnects and killed servers: no
+# agent may ever read a name that another has made.
+leaks:
+	@scripts/setup system gopls
+	SHADOWLSP_LEAKS=full go test -v -timeout 30m -run TestNoNameLeaks ./integration/daemon
+
 demo: build
 	@scripts/setup system gopls xmod nvim
 	@go run ./integration/demo -shadowlsp bin/shadowlsp
