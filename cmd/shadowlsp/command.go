@@ -42,6 +42,9 @@ type options struct {
 	layerMax    sizeFlag
 	mode        modeFlag
 	limits      workspace.Limits
+
+	memoryBudget sizeFlag
+	prewarm      bool
 }
 
 func command() *cobra.Command {
@@ -76,6 +79,8 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.DurationVar(&o.idleStop, "idle-stop", 15*time.Minute, "how long instances stay when nobody asks anything")
 	f.StringVar(&o.priority, "priority", "auto", "processor, disk and memory priority of instances: idle, normal, or auto (idle while an editor is attached)")
 	f.Var(&o.mode, "mode", "how servers see a branch: full (as their disk), documents (as open documents), auto (the best that the machine gives; see doctor)")
+	f.Var(&o.memoryBudget, "memory-budget", "how much memory all instances together may hold: 4G, none (default: half of the machine's)")
+	f.BoolVar(&o.prewarm, "prewarm", false, "start the servers that your editors run, or ran last, before an agent asks")
 	for _, l := range limitFlags(&o.limits) {
 		f.IntVar(l.value, l.name, 0, l.usage)
 	}
@@ -147,6 +152,12 @@ func (o *options) starter(server []string) (launch.Starter, error) {
 	}
 	if o.layerMax != 0 {
 		args = append(args, "--layer-max", o.layerMax.String())
+	}
+	if o.memoryBudget != 0 {
+		args = append(args, "--memory-budget", o.memoryBudget.String())
+	}
+	if o.prewarm {
+		args = append(args, "--prewarm")
 	}
 	args = append(args, limitArgs(o.limits)...)
 	if o.verbose {
@@ -256,16 +267,19 @@ func (o *options) serve(p root.Place, server []string, detached bool) (err error
 		Instances:   o.instances,
 		IdleStop:    o.idleStop,
 		Limits:      o.limits,
-		Priority:    workspace.Priority(o.priority),
-		TraceFile:   o.traceDump,
-		Server:      server,
-		Person:      personConfig(),
-		Env:         os.Environ(),
-		Layers:      workspace.Layers{Memory: o.store == memoryStore, Max: int64(o.layerMax)},
-		Mode:        o.mode.wanted(),
-		Linger:      o.linger,
-		Ready:       ready,
-		Log:         zerolog.New(os.Stderr).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger(),
+
+		MemoryBudget: int64(o.memoryBudget),
+		Prewarm:      o.prewarm,
+		Priority:     workspace.Priority(o.priority),
+		TraceFile:    o.traceDump,
+		Server:       server,
+		Person:       personConfig(),
+		Env:          os.Environ(),
+		Layers:       workspace.Layers{Memory: o.store == memoryStore, Max: int64(o.layerMax)},
+		Mode:         o.mode.wanted(),
+		Linger:       o.linger,
+		Ready:        ready,
+		Log:          zerolog.New(os.Stderr).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger(),
 	})
 }
 

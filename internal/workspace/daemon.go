@@ -38,6 +38,12 @@ type Config struct {
 	// Priority of instances; "" is PriorityAuto.
 	Priority Priority
 	Limits   Limits
+	// MemoryBudget bounds what all instances together may have resident, in bytes;
+	// 0 is half of the machine's memory, negative is no bound.
+	MemoryBudget int64
+	// Prewarm starts the servers that the person's editors run, or ran last,
+	// before anybody asks.
+	Prewarm bool
 	// TraceFile receives every message and event; "" is none.
 	TraceFile string
 	// Server is the command where no editor has named one; may be empty.
@@ -71,6 +77,7 @@ type daemon struct {
 	token     string
 	addresses Addresses
 	began     time.Time
+	warm      chan struct{} // holds a token when prewarm has something to look at
 	// generation counts the changes of the person's folder.
 	generation atomic.Uint64
 	table      servers.Table
@@ -124,6 +131,7 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	l := &listeners{}
 	d := &daemon{
 		cfg: cfg, root: cfg.Place.Root, began: time.Now(),
+		warm:     make(chan struct{}, 1),
 		branches: map[string]*branch{}, sessions: map[*session]bool{}, editors: map[*editor]bool{},
 		instances: map[*instance]bool{}, pools: map[string]*pool{},
 	}
@@ -191,6 +199,10 @@ func (d *daemon) serve(l *listeners) error {
 	d.mu.Lock()
 	d.restLocked()
 	d.mu.Unlock()
+	wg.Go(d.watchInstances)
+	if d.cfg.Prewarm {
+		wg.Go(d.prewarm)
+	}
 	wg.Go(func() { d.accept(l.control, &wg, d.control) })
 	wg.Go(func() {
 		if err := l.agents.Run(d.ctx, d.agent); err != nil && d.ctx.Err() == nil {

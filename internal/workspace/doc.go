@@ -34,8 +34,9 @@
 // # Goroutines and locks
 //
 // Run returns when all have ended: one per listener, one per connection, one per
-// instance (reap), one per action that takes time (owned by its pool); in mode
-// documents one that looks the folder over (scanned.run).
+// instance (reap), one per action that takes time (owned by its pool), one that
+// watches the instances (watchInstances), one that starts servers early (prewarm);
+// in mode documents one that looks the folder over (scanned.run).
 // Lock order: session.mu → daemon.mu → pool.mu → instance.turn → instance.mu →
 // branch.mu; editor.mu and knowledge.mu are leaves. One exception: way.Sync is
 // called with instance.turn held, and the subscriber that it waits for (in mode

@@ -52,6 +52,7 @@ type pool struct {
 	releases  map[string]chan struct{} // branches being dropped, until released
 	switches  uint64
 	loading   string // what the server said last of its loading
+	most      int    // instances that it may have
 
 	// result is the InitializeResult of the newest instance; closed once there is
 	// one, or the pool has ended.
@@ -79,6 +80,7 @@ func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config)
 		log: d.cfg.Log.With().Str("server", profile.Name).Logger(),
 		ctx: ctx, cancel: cancel, began: time.Now(),
 		maxQueued:  cfg.MaxQueued,
+		most:       cfg.Max,
 		sched:      scheduler.New(cfg),
 		jobs:       map[scheduler.RequestID]*job{},
 		instances:  map[scheduler.InstanceID]*instance{},

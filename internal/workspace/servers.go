@@ -175,6 +175,7 @@ func (d *daemon) learnFrom(e *editor) {
 	if !news {
 		return
 	}
+	defer d.learntMore()
 	d.mu.Lock()
 	d.line = nil
 	p := d.pools[serverKey(l.Command)]

@@ -79,6 +79,13 @@ func (i *Instance) reply(m wire.Message, result any, err error) {
 	i.sendNow(wire.NewResult(m.ID, result))
 }
 
+// Asking says whether a request of the server waits for the Client.
+func (i *Instance) Asking() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.clientCalls > 0
+}
+
 func (i *Instance) beginAsking() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,0 +1,200 @@
+package workspace
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"shadowlsp/scheduler"
+)
+
+const (
+	// watchEvery is how often the instances' memory is looked at: a server takes
+	// seconds to grow by what matters.
+	watchEvery = 2 * time.Second
+	// replaceEvery bounds how often one server is replaced for its memory.
+	replaceEvery = time.Minute
+	// stuckAfter is how long an instance may have requests in flight while nothing
+	// of it runs or wants to run. One that waits for a network may be that quiet;
+	// none that computes is, however starved.
+	stuckAfter = time.Minute
+)
+
+// watched is what is remembered of an instance between two looks.
+type watched struct {
+	cpu   uint64    // ticks, of all its processes
+	moved time.Time // when that grew last, or nothing was in flight
+}
+
+// watchInstances holds the instances to the memory budget and replaces those that
+// hang, until the daemon ends.
+func (d *daemon) watchInstances() {
+	look := time.NewTicker(watchEvery)
+	defer look.Stop()
+	budget := d.cfg.MemoryBudget
+	if budget == 0 {
+		budget = physicalMemory() / 2
+	}
+	seen := map[*instance]watched{}
+	replaced := map[*pool]time.Time{}
+	for {
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-look.C:
+		}
+		d.mu.Lock()
+		instances := make([]*instance, 0, len(d.instances))
+		for i := range d.instances {
+			instances = append(instances, i)
+		}
+		d.mu.Unlock()
+		uses := map[*pool]use{}
+		now := map[*instance]watched{}
+		for _, i := range instances {
+			if !i.ready.Load() {
+				continue
+			}
+			f := familyOf(i.proc.Pid())
+			uses[i.p] = uses[i.p].with(i, f.resident)
+			w, again := seen[i]
+			if !again || f.cpu != w.cpu || f.wants || i.server.InFlight() == 0 || i.server.Asking() {
+				w = watched{f.cpu, time.Now()}
+			}
+			if quiet := time.Since(w.moved); quiet > stuckAfter {
+				i.stop(fmt.Errorf("nothing of it has run for %v, with %d requests in flight", quiet.Round(time.Second), i.server.InFlight()))
+				continue
+			}
+			now[i] = w
+		}
+		seen = now
+		if budget > 0 {
+			d.hold(budget, uses, replaced)
+		}
+	}
+}
+
+// use is what the instances of one pool take.
+type use struct {
+	instances int
+	resident  int64 // all
+	largest   *instance
+	most      int64
+}
+
+func (u use) with(i *instance, resident int64) use {
+	u.instances++
+	u.resident += resident
+	if u.largest == nil || resident > u.most {
+		u.largest, u.most = i, resident
+	}
+	return u
+}
+
+// hold lets pools have as many instances as the budget has room for. Where even one
+// of each is too much, the largest is replaced: a fresh one holds less.
+func (d *daemon) hold(budget int64, uses map[*pool]use, replaced map[*pool]time.Time) {
+	var all int64
+	for _, u := range uses {
+		all += u.resident
+	}
+	var worst *pool
+	for p, u := range uses {
+		want := max(d.cfg.Instances, 1)
+		switch {
+		case all > budget:
+			want = min(want, max(u.instances-1, 1))
+			if want < u.instances {
+				all -= u.most
+			} else if worst == nil || u.most > uses[worst].most {
+				worst = p
+			}
+		case all+u.most > budget:
+			want = min(want, u.instances)
+		default:
+			want = min(want, u.instances+1)
+			all += u.most // one more may be on its way
+		}
+		p.resize(want)
+	}
+	if all <= budget || worst == nil || time.Since(replaced[worst]) < replaceEvery {
+		return
+	}
+	replaced[worst] = time.Now()
+	u := uses[worst]
+	err := fmt.Errorf("it holds %s, and all instances %s of the %s that --memory-budget allows", Size(u.most), Size(all), Size(budget))
+	u.largest.log.Warn().Err(err).Msg("an instance is replaced")
+	u.largest.stop(err)
+}
+
+// resize sets how many instances the pool may have.
+func (p *pool) resize(most int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.most == most || p.closed {
+		return
+	}
+	p.most = most
+	p.log.Info().Int("instances", most).Msg("the memory budget has room for so many instances")
+	p.stepLocked(scheduler.Resize{At: p.now(), Min: 1, Max: most})
+}
+
+// family is a process with its descendants.
+type family struct {
+	resident int64  // bytes
+	cpu      uint64 // ticks
+	wants    bool   // some thread runs or waits for a processor or a disk
+}
+
+// familyOf reads a family from /proc; what has ended counts for nothing.
+func familyOf(pid int) (f family) {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	fields := statFields(dir + "/stat")
+	if len(fields) < 22 {
+		return f
+	}
+	number := func(n int) uint64 { v, _ := strconv.ParseUint(fields[n], 10, 64); return v }
+	// Of proc(5)'s fields these begin with the third: utime is 14, stime 15, rss 24.
+	f.cpu, f.resident = number(11)+number(12), int64(number(21))*int64(os.Getpagesize())
+	threads, _ := os.ReadDir(dir + "/task")
+	for _, t := range threads {
+		if state := statFields(dir + "/task/" + t.Name() + "/stat"); len(state) > 0 && (state[0] == "R" || state[0] == "D") {
+			f.wants = true
+		}
+		children, _ := os.ReadFile(dir + "/task/" + t.Name() + "/children")
+		for child := range strings.FieldsSeq(string(children)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				of := familyOf(id)
+				f.resident, f.cpu, f.wants = f.resident+of.resident, f.cpu+of.cpu, f.wants || of.wants
+			}
+		}
+	}
+	return f
+}
+
+// statFields are the fields of a stat file behind the program's name.
+func statFields(file string) []string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	at := strings.LastIndex(string(text), ") ")
+	if at < 0 {
+		return nil
+	}
+	return strings.Fields(string(text[at+2:]))
+}
+
+// physicalMemory is the machine's, in bytes; 0 if it is not known.
+func physicalMemory() int64 {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		if after, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(after), " kB"), 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}
