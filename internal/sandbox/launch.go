@@ -30,6 +30,9 @@ func (in *initProcess) launch() (pid int, said report, failed *Error) {
 	if failed := restrict(spec); failed != nil {
 		return 0, said, failed
 	}
+	if spec.Confine != nil {
+		unix.KeyctlJoinSessionKeyring("") // the person's holds keys; a kernel without keyrings has none
+	}
 	if said.Lacks, failed = in.confine(); failed != nil {
 		return 0, said, failed
 	}

@@ -15,9 +15,10 @@ const (
 
 const (
 	// DefaultOutput and MaxOutput bound what is sent of each stream of a command,
-	// in bytes: the agent's queue ([Limits.Outgoing]) holds what it has not read.
+	// in bytes: the agent's queue ([Limits.Outgoing]) holds what it has not read, and a
+	// byte can take six in JSON.
 	DefaultOutput = 1 << 20
-	MaxOutput     = 8 << 20
+	MaxOutput     = 4 << 20
 )
 
 // RunParams: exactly one of Argv and Command is given.
