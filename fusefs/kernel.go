@@ -17,6 +17,13 @@ func kernelVersion() (major, minor int) {
 	return major, minor
 }
 
+// keepsAbsence says that the kernel goes on believing that there is no such name
+// when it is told otherwise, as 6.19 to 7.1 do. It is not to be left with any.
+func keepsAbsence() bool {
+	major, minor := kernelVersion()
+	return major == 6 && minor >= 19 || major == 7 && minor <= 1
+}
+
 // waitsForListings says whether the kernel reads directories without opening
 // them (5.1), and waits, for a notification of any name in a directory, until
 // nobody is reading it. Since 6.19 it goes about names that it does not know

@@ -46,8 +46,8 @@ func (v *View) lookup(parent *node, name string, out *fuse.EntryOut) fuse.Status
 		on, err := v.branch.Lookup(path)
 		if overlay.KindOf(err) == overlay.NotExist {
 			v.table.absent(parent, name)
-			if watched && !v.pokeGoing(path) {
-				out.SetEntryTimeout(cachedAbsence) // node 0: a name that is not
+			if watched && v.absence > 0 && !v.pokeGoing(path) {
+				out.SetEntryTimeout(v.absence) // node 0: a name that is not
 				return fuse.OK
 			}
 			return fuse.ENOENT

@@ -7,6 +7,41 @@ import (
 	"shadowlsp/overlay"
 )
 
+// place is a name in a directory.
+type place struct {
+	parent    *node
+	name      string
+	dir, path string
+}
+
+// placeOf finds a name in the directory with this id. v.moving is held.
+func (v *View) placeOf(id uint64, name string) (place, fuse.Status) {
+	parent := v.table.find(id)
+	if parent == nil || !parent.dir {
+		return place{}, fuse.Status(unix.ESTALE)
+	}
+	dir, ok := v.table.path(parent)
+	if !ok {
+		return place{}, fuse.ENOENT
+	}
+	return place{parent, name, dir, join(dir, name)}, fuse.OK
+}
+
+// placeFor is placeOf for something new that who makes: by says whose it is. What
+// appears there meanwhile by another way is noticed if watched.
+func (v *View) placeFor(id uint64, name string, who fuse.Owner) (p place, by overlay.Origin, watched bool, st fuse.Status) {
+	p, st = v.placeOf(id, name)
+	if st == fuse.OK {
+		st = v.mayChange(v.branch, p.dir)
+	}
+	if st != fuse.OK {
+		return p, by, false, st
+	}
+	watched = v.watched(p.parent)
+	by, err := v.creator(p.dir, who)
+	return p, by, watched, status(err)
+}
+
 // make makes something new under a name of a directory.
 func (v *View) make(header *fuse.InHeader, name string, out *fuse.EntryOut, make func(path string, by overlay.Origin) (overlay.Node, error)) fuse.Status {
 	if v.isPoker(header) {
@@ -14,29 +49,16 @@ func (v *View) make(header *fuse.InHeader, name string, out *fuse.EntryOut, make
 	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
-	parent := v.table.find(header.NodeId)
-	if parent == nil || !parent.dir {
-		return fuse.Status(unix.ESTALE)
-	}
-	path, ok := v.table.child(parent, name)
-	if !ok {
-		return fuse.ENOENT
-	}
-	dir, _ := splitPath(path)
-	if st := v.mayChange(v.branch, dir); st != fuse.OK {
+	p, by, watched, st := v.placeFor(header.NodeId, name, header.Caller.Owner)
+	if st != fuse.OK {
 		return st
 	}
-	watched := v.watched(parent)
-	by, err := v.creator(dir, header.Caller.Owner)
+	on, err := make(p.path, by)
 	if err != nil {
 		return status(err)
 	}
-	on, err := make(path, by)
-	if err != nil {
-		return status(err)
-	}
-	n := v.table.made(parent, name, on)
-	v.changedNames(parent, "")
+	n := v.table.made(p.parent, name, on)
+	v.changedNames(p.parent, "")
 	v.keep(n)
 	v.entry(out, n, on, watched)
 	return fuse.OK
@@ -72,34 +94,29 @@ func (v *View) Symlink(cancel <-chan struct{}, header *fuse.InHeader, target, na
 func (v *View) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	v.moving.RLock()
 	defer v.moving.RUnlock()
-	parent, n := v.table.find(in.NodeId), v.table.find(in.Oldnodeid)
-	if parent == nil || !parent.dir || n == nil {
+	n := v.table.find(in.Oldnodeid)
+	if n == nil {
 		return fuse.Status(unix.ESTALE)
 	}
-	path, ok := v.table.child(parent, name)
-	if !ok {
-		return fuse.ENOENT
-	}
-	dir, _ := splitPath(path)
-	if st := v.mayChange(v.branch, dir); st != fuse.OK {
+	p, _, watched, st := v.placeFor(in.NodeId, name, in.Caller.Owner)
+	if st != fuse.OK {
 		return st
 	}
-	watched := v.watched(parent)
 	n.open.mu.Lock()
 	defer n.open.mu.Unlock()
 	old, _, st := v.current(n)
 	if st != fuse.OK {
 		return st
 	}
-	on, err := v.branch.Link(old, path, v.origin)
+	on, err := v.branch.Link(old, p.path, v.origin)
 	if err != nil {
 		return status(err)
 	}
 	if err := n.open.movedLocked(on); err != nil {
 		return status(err)
 	}
-	v.table.linkedAs(n, parent, name)
-	v.changedNames(parent, "")
+	v.table.linkedAs(n, p.parent, name)
+	v.changedNames(p.parent, "")
 	v.own(n, on)
 	v.entry(out, n, on, watched)
 	return fuse.OK
@@ -121,29 +138,24 @@ func (v *View) remove(header *fuse.InHeader, name string, remove func(path strin
 	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
-	parent := v.table.find(header.NodeId)
-	if parent == nil || !parent.dir {
-		return fuse.Status(unix.ESTALE)
+	p, st := v.placeOf(header.NodeId, name)
+	if st != fuse.OK {
+		return st
 	}
-	path, ok := v.table.child(parent, name)
-	if !ok {
-		return fuse.ENOENT
-	}
-	on, err := v.branch.Lookup(path)
+	on, err := v.branch.Lookup(p.path)
 	if err != nil {
 		return status(err)
 	}
-	dir, _ := splitPath(path)
-	if st := v.mayRemove(v.branch, dir, on); st != fuse.OK {
+	if st := v.mayRemove(v.branch, p.dir, on); st != fuse.OK {
 		return st
 	}
-	n := v.table.named(parent, name, on.Version)
-	if err := remove(path); err != nil {
+	n := v.table.named(p.parent, name, on.Version)
+	if err := remove(p.path); err != nil {
 		return status(err)
 	}
-	v.changedNames(parent, name)
+	v.changedNames(p.parent, name)
 	if n != nil {
-		v.table.removed(n, parent, name)
+		v.table.removed(n, p.parent, name)
 	}
 	return fuse.OK
 }
@@ -163,25 +175,24 @@ func (v *View) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNam
 	// Alone: the paths of all below a directory change.
 	v.moving.Lock()
 	defer v.moving.Unlock()
-	from, to := link{v.table.find(in.NodeId), oldName}, link{v.table.find(in.Newdir), newName}
-	if from.parent == nil || to.parent == nil || !from.parent.dir || !to.parent.dir {
-		return fuse.Status(unix.ESTALE)
+	from, st := v.placeOf(in.NodeId, oldName)
+	if st != fuse.OK {
+		return st
 	}
-	oldPath, ok1 := v.table.child(from.parent, oldName)
-	newPath, ok2 := v.table.child(to.parent, newName)
-	if !ok1 || !ok2 {
-		return fuse.ENOENT
+	to, st := v.placeOf(in.Newdir, newName)
+	if st != fuse.OK {
+		return st
 	}
-	source, err := v.branch.Lookup(oldPath)
+	source, err := v.branch.Lookup(from.path)
 	if err != nil {
 		return status(err)
 	}
-	target, err := v.branch.Lookup(newPath)
+	target, err := v.branch.Lookup(to.path)
 	if err != nil && overlay.KindOf(err) != overlay.NotExist {
 		return status(err)
 	}
 	replaces := err == nil
-	if st := v.mayRename(oldPath, newPath, source, target, replaces); st != fuse.OK {
+	if st := v.mayRename(from.dir, to.dir, source, target, replaces); st != fuse.OK {
 		return st
 	}
 	n := v.table.named(from.parent, oldName, source.Version)
@@ -189,7 +200,7 @@ func (v *View) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNam
 	if replaces {
 		over = v.table.named(to.parent, newName, target.Version)
 	}
-	if err := v.branch.Rename(oldPath, newPath, flags, v.origin); err != nil {
+	if err := v.branch.Rename(from.path, to.path, flags, v.origin); err != nil {
 		return status(err)
 	}
 	v.changedNames(from.parent, "")
@@ -199,26 +210,26 @@ func (v *View) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newNam
 	}
 	if over != nil {
 		if flags == overlay.Exchange {
-			v.table.renamed(over, to, from)
-			v.rekey(over, oldPath)
+			v.table.renamed(over, to.link(), from.link())
+			v.rekey(over, from.path)
 		} else {
 			v.table.removed(over, to.parent, newName)
 		}
 	}
 	if n != nil {
-		v.table.renamed(n, from, to)
-		v.rekey(n, newPath)
+		v.table.renamed(n, from.link(), to.link())
+		v.rekey(n, to.path)
 	} else {
 		// The kernel moves a node that an agent has replaced meanwhile.
-		v.tell.add(news{what: ofBranch, path: oldPath, op: overlay.OpReplace})
-		v.tell.add(news{what: ofBranch, path: newPath, op: overlay.OpReplace})
+		v.tell.add(news{what: ofBranch, path: from.path, op: overlay.OpReplace})
+		v.tell.add(news{what: ofBranch, path: to.path, op: overlay.OpReplace})
 	}
 	return fuse.OK
 }
 
-func (v *View) mayRename(oldPath, newPath string, source, target overlay.Node, replaces bool) fuse.Status {
-	oldDir, _ := splitPath(oldPath)
-	newDir, _ := splitPath(newPath)
+func (p place) link() link { return link{p.parent, p.name} }
+
+func (v *View) mayRename(oldDir, newDir string, source, target overlay.Node, replaces bool) fuse.Status {
 	if st := v.mayRemove(v.branch, oldDir, source); st != fuse.OK {
 		return st
 	}

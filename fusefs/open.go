@@ -11,24 +11,11 @@ import (
 func (v *View) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	v.moving.RLock()
 	defer v.moving.RUnlock()
-	parent := v.table.find(in.NodeId)
-	if parent == nil || !parent.dir {
-		return fuse.Status(unix.ESTALE)
-	}
-	path, ok := v.table.child(parent, name)
-	if !ok {
-		return fuse.ENOENT
-	}
-	dir, _ := splitPath(path)
-	if st := v.mayChange(v.branch, dir); st != fuse.OK {
+	p, by, watched, st := v.placeFor(in.NodeId, name, in.Caller.Owner)
+	if st != fuse.OK {
 		return st
 	}
-	watched := v.watched(parent)
-	by, err := v.creator(dir, in.Caller.Owner)
-	if err != nil {
-		return status(err)
-	}
-	on, w, err := v.branch.Create(path, in.Mode&permMask, by)
+	on, w, err := v.branch.Create(p.path, in.Mode&permMask, by)
 	if overlay.KindOf(err) == overlay.Exist && in.Flags&unix.O_EXCL == 0 {
 		// Somebody else made it since the kernel looked: it looks again.
 		return fuse.Status(unix.ESTALE)
@@ -36,8 +23,8 @@ func (v *View) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, ou
 	if err != nil {
 		return status(err)
 	}
-	n := v.table.made(parent, name, on)
-	v.changedNames(parent, "")
+	n := v.table.made(p.parent, name, on)
+	v.changedNames(p.parent, "")
 	n.open.mu.Lock()
 	n.open.becomeLocked(on, w)
 	n.open.mu.Unlock()

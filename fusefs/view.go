@@ -24,7 +24,7 @@ const (
 	// changes.
 	cached = time.Hour
 	// cachedAbsence is how long it may keep that a name does not exist. Longer
-	// buys nothing, and some kernels (6.19 to 7.1) miss the notification.
+	// buys nothing.
 	cachedAbsence = time.Second
 	// maxWrite is the largest write the kernel hands over at once: its own
 	// limit without tuning.
@@ -71,6 +71,8 @@ type View struct {
 	table  *table
 	files  fileCache
 	seed   maphash.Seed // of the positions in listings
+	// absence is how long the kernel may keep that there is no such name.
+	absence time.Duration
 	// keepsListings: the kernel does; see dir.go.
 	keepsListings bool
 	listings      listings
@@ -149,6 +151,10 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		return fail(err)
 	}
 	dev.Close()
+	v.absence = cachedAbsence
+	if keepsAbsence() {
+		v.absence = 0
+	}
 	v.keepsListings = waitsForListings(v.server.KernelSettings())
 	v.tell = newTeller(v)
 	v.unsubscribe = cfg.Branch.Subscribe(v.branchChanged)
