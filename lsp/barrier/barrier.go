@@ -39,8 +39,8 @@ type Toucher interface {
 }
 
 // Settler is a Barrier of a server that has to be told more before it answers
-// from the files as they are now. It is asked behind all that a change of files
-// comes with.
+// from the files as they are now. It is asked before each request that is passed
+// on to the server.
 type Settler interface {
 	Settle(ctx context.Context) error
 }

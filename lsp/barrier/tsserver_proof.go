@@ -174,25 +174,19 @@ func (t *tsserverBarrier) Ready(ctx context.Context) error {
 	if ready {
 		return nil
 	}
-	if err := t.idle(ctx); err != nil {
+	if err := t.status(ctx); err != nil {
 		return t.error("ready", err)
 	}
 	t.watch.update(func() { t.ready = true })
 	return nil
 }
 
-// Idle implements Barrier: tsserver has taken in all that was sent. Checks for
-// what it publishes may go on; they change nothing.
-func (t *tsserverBarrier) Idle(ctx context.Context) error {
-	var idle bool
-	t.watch.view(func() { idle = t.flushed == t.modified })
-	if idle {
-		return nil
-	}
-	return t.error("idle", t.idle(ctx))
-}
+// Idle implements Barrier. A project may still be loading, from files that are
+// about to be others: the news of them comes behind, and has them read again.
+func (t *tsserverBarrier) Idle(context.Context) error { return nil }
 
-func (t *tsserverBarrier) idle(ctx context.Context) error {
+// status returns when tsserver has answered.
+func (t *tsserverBarrier) status(ctx context.Context) error {
 	_, err := t.ask(ctx, "status", nil)
 	return err
 }

@@ -48,6 +48,11 @@ func (i *Instance) Forward(ctx context.Context, m wire.Message, sink Sink) (wire
 	if m.Kind != wire.Request {
 		return wire.Message{}, i.error("forward", Malformed, fmt.Errorf("a %v is no request", m.Kind))
 	}
+	if b, wants := i.barrier.(barrier.Settler); wants {
+		if err := b.Settle(ctx); err != nil && ctx.Err() == nil {
+			return wire.Message{}, err
+		}
+	}
 	answer, err := i.request(ctx, m, sink)
 	if err != nil {
 		return wire.Message{}, err

@@ -84,9 +84,6 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 			return stats, err
 		}
 	}
-	if b, wants := i.barrier.(barrier.Settler); wants && len(t.Files) > 0 {
-		return stats, b.Settle(ctx)
-	}
 	return stats, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"shadowlsp/integration/need"
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/shadow"
+	"shadowlsp/lsp/wire"
 )
 
 // tsServers are the servers around tsserver.
@@ -333,11 +334,15 @@ func TestTsserverAnswersFromTheDisk(t *testing.T) {
 				m.put("src/new.ts", "")
 			}
 			m.sync()
-			hover, err := m.gopls.Call(within(t), "textDocument/hover", map[string]any{
+			question, err := wire.Parse(wire.NewRequest(json.RawMessage("1"), "textDocument/hover", map[string]any{
 				"textDocument": map[string]any{"uri": m.uri("src/use.ts")}, "position": map[string]any{"line": 1, "character": 18},
-			})
-			if want := fmt.Sprint("v", n); err != nil || strings.Contains(string(hover), want) != (n%2 == 0) {
-				t.Errorf("turn %d: %s, %v", n, hover, err)
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			hover, err := m.gopls.Forward(within(t), question, nil)
+			if want := fmt.Sprint("v", n); err != nil || strings.Contains(string(hover.Result), want) != (n%2 == 0) {
+				t.Errorf("turn %d: %s, %v", n, hover.Body, err)
 			}
 		}
 	})
