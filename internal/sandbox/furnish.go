@@ -52,10 +52,14 @@ func (in *initProcess) furnish() *Error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &all); err != nil {
 		lack(err, "modes, owners and times of your files can be changed")
 	}
+	done := map[string]bool{}
 	for _, dir := range temporary {
-		if real, err := filepath.EvalSymlinks(dir); err == nil && real == dir {
-			lack(unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,"+temporarySize), "no "+dir+" of its own: programs cannot write there")
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil || done[real] {
+			continue
 		}
+		done[real] = true
+		lack(unix.Mount("tmpfs", real, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,"+temporarySize), "no "+dir+" of its own: programs cannot write there")
 	}
 	var covered []string
 	for _, path := range outermost(k.Hide) {
