@@ -32,7 +32,7 @@ const fullVariable = "SHADOWLSP_COVERAGE"
 
 const (
 	// everyNth position is asked about in `go test`.
-	everyNth = 17
+	everyNth = 41
 	// patience bounds the loading of a server, and each answer.
 	patience = 2 * time.Minute
 	// settling is how often a question is put anew while the answers differ, and

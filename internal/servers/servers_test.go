@@ -9,6 +9,7 @@ import (
 
 	"shadowlsp/internal/config"
 	"shadowlsp/internal/servers"
+	"shadowlsp/lsp/barrier"
 )
 
 func table(t *testing.T, text string) servers.Table {
@@ -40,6 +41,9 @@ func TestTable(t *testing.T) {
 		}
 		if _, err := regexp.Compile(s.CheckSays); err != nil {
 			t.Errorf("%s: %v", s.Name, err)
+		}
+		if p := barrier.For(s.Command, nil); !p.Unknown() && p.Name != s.Name {
+			t.Errorf("%s is called %s where its barrier is", s.Name, p.Name)
 		}
 		for _, r := range s.Roots {
 			if strings.Contains(r, "/") {
@@ -100,15 +104,15 @@ func TestFind(t *testing.T) {
 		"fetched":             {[]string{"node_modules/x/index.js", "node_modules/x/package.json"}, []string{"vtsls"}, "", ""},
 		"a makefile is no C":  {[]string{"Makefile"}, []string{"clangd"}, "", ""},
 		"another name":        {[]string{"a.c"}, []string{"clangd-19"}, "", "clangd"},
-		"alternatives":        {[]string{"a.ts", "package.json"}, []string{"vtsls", "typescript-language-server"}, "", "typescript-language-server*, vtsls after typescript-language-server*, typescript-7 missing*, json-language-server missing"},
-		"a linter beside":     {[]string{"a.js", "eslint.config.js"}, []string{"vtsls", "vscode-eslint-language-server"}, "", "eslint*, typescript-language-server missing, vtsls, typescript-7 missing"},
-		"its own project":     {[]string{"a.ts", "deno.json"}, []string{"vtsls", "deno"}, "", "deno*, typescript-language-server missing, vtsls after deno, typescript-7 missing, json-language-server missing"},
+		"alternatives":        {[]string{"a.ts", "package.json"}, []string{"vtsls", "typescript-language-server"}, "", "typescript-language-server*, vtsls after typescript-language-server*, typescript7 missing*, vscode-json-language-server missing"},
+		"a linter beside":     {[]string{"a.js", "eslint.config.js"}, []string{"vtsls", "vscode-eslint-language-server"}, "", "eslint*, typescript-language-server missing, vtsls, typescript7 missing"},
+		"its own project":     {[]string{"a.ts", "deno.json"}, []string{"vtsls", "deno"}, "", "deno*, typescript-language-server missing, vtsls after deno, typescript7 missing, vscode-json-language-server missing"},
 		"disabled":            {[]string{"go.mod", "a.go"}, []string{"gopls"}, "[servers.gopls]\ndisabled = true", ""},
 		"a new one":           {[]string{"a.foo"}, []string{"foo-ls"}, "[languages]\n\"*.foo\" = \"foo\"\n[servers.foo]\ncommand = [\"foo-ls\"]\nlanguages = [\"foo\"]", "foo"},
 		"asked for":           {[]string{"a.py"}, []string{"pyright-langserver", "pylsp"}, "[servers.pylsp]\ncommand = [\"pylsp\", \"-v\"]", "pylsp, pyright after pylsp, basedpyright missing"},
 		"a shim":              {[]string{"Cargo.toml", "a.rs"}, []string{"rust-analyzer:exit 1"}, "", "rust-analyzer missing*, taplo missing"},
-		"an older compiler":   {[]string{"a.ts"}, []string{"tsc:echo Version 5.9.3"}, "", "typescript-language-server missing, vtsls missing, typescript-7 missing"},
-		"one with the server": {[]string{"a.ts"}, []string{"tsc:echo Version 7.0.2"}, "", "typescript-language-server missing, vtsls missing, typescript-7"},
+		"an older compiler":   {[]string{"a.ts"}, []string{"tsc:echo Version 5.9.3"}, "", "typescript-language-server missing, vtsls missing, typescript7 missing"},
+		"one with the server": {[]string{"a.ts"}, []string{"tsc:echo Version 7.0.2"}, "", "typescript-language-server missing, vtsls missing, typescript7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, programs := map[string]string{}, map[string]string{}
@@ -139,7 +143,7 @@ func TestProjects(t *testing.T) {
 
 func TestByCommand(t *testing.T) {
 	for command, want := range map[string]string{
-		"/x/y/gopls -remote=auto": "gopls", "tsc --lsp --stdio": "typescript-7", "tsc -p x": "",
+		"/x/y/gopls -remote=auto": "gopls", "tsc --lsp --stdio": "typescript7",
 		"/usr/bin/clangd-19 --log=error": "clangd", "frob": "",
 	} {
 		got, _ := table(t, "").ByCommand(strings.Fields(command))

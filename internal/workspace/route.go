@@ -133,6 +133,11 @@ func (s *session) route(ctx context.Context, m wire.Message) ([]*pool, wire.Mess
 		if err != nil {
 			return nil, m, err
 		}
+		if path, err := relativeURI(s.d.root, uri); err == nil && !s.branch.holds(path) && slices.ContainsFunc(of, func(p *pool) bool { return p.profile.OpenOnly }) {
+			// Such a server refuses to answer about what is not open; it may be asked
+			// all the same, and only an agent that has the text need open it.
+			s.branch.lend([]string{path})
+		}
 		if len(of) == 0 {
 			return nil, m, wire.Errorf(wire.CodeRequestFailed, "no language server is there for %s: `shadowlsp servers` lists those that are known", uri)
 		}
@@ -184,11 +189,12 @@ func (s *session) executor(params json.RawMessage) *pool {
 // serversOf returns the servers of a document, the one that answers requests
 // first; none where nobody takes it.
 func (s *session) serversOf(ctx context.Context, uri string) ([]*pool, error) {
-	languages := s.languagesOf(uri)
-	of := firstTaken(s.d.lineup(ctx, false), languages)
+	line := s.d.lineup(ctx, false)
+	of := firstTaken(line, s.languagesOf(line, uri))
 	if len(of) == 0 {
 		// One may have been installed meanwhile, or the first such file made.
-		of = firstTaken(s.d.lineup(ctx, true), languages)
+		line = s.d.lineup(ctx, true)
+		of = firstTaken(line, s.languagesOf(line, uri))
 	}
 	var pools []*pool
 	for _, c := range of {
@@ -211,9 +217,9 @@ func firstTaken(line []candidate, languages []string) []candidate {
 }
 
 // languagesOf are what a document's language may be, the likeliest first: what the
-// agent says that holds it open, what its name says, what its first line says; at
-// last "", for a server that might take anything.
-func (s *session) languagesOf(uri string) []string {
+// agent says that holds it open, what its name or its first line says to all, what
+// its name says to one server; at last "", for a server that might take anything.
+func (s *session) languagesOf(line []candidate, uri string) []string {
 	path, isFile := docuri.Path(uri)
 	if !isFile {
 		return []string{""}
@@ -236,5 +242,9 @@ func (s *session) languagesOf(uri string) []string {
 		return t
 	})
 	add(id)
+	for _, c := range line {
+		id, _ := c.profile.Language(rel)
+		add(id)
+	}
 	return append(ids, "")
 }

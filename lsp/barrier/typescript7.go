@@ -24,8 +24,9 @@ func typescript7() Profile {
 			// seen, and an order of its own.
 			{Path: []string{"initializationOptions", "disablePushDiagnostics"}, Value: Raw(true)},
 		},
-		AllFiles: true,
-		New:      func(h Host) Barrier { return typescript7Barrier{host: h} },
+		AllFiles:  true,
+		AskedOnly: true,
+		New:       func(h Host) Barrier { return typescript7Barrier{host: h} },
 	}
 }
 
