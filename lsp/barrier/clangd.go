@@ -26,7 +26,11 @@ func clangd() Profile {
 		Drop: []Flag{
 			// Files that the person's own server writes to.
 			{"input-mirror-file", true}, {"log-file", true},
+			// All agents are spoken to in UTF-16.
+			{"offset-encoding", true},
 		},
+		// Its own way of negotiating that, older than LSP's, counts more than LSP's.
+		Initialize: []Edit{{Path: []string{"capabilities", "offsetEncoding"}, Value: Raw([]string{"utf-16"}), Existing: true}},
 		// Without it a change that is followed by another within the debouncing
 		// time is not diagnosed, and neither is a text that is the same as before.
 		Change:   []Edit{{Path: []string{"wantDiagnostics"}, Value: Raw(true)}},

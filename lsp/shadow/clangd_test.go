@@ -1,10 +1,15 @@
 package shadow_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"shadowlsp/integration/need"
+	"shadowlsp/lsp/barrier"
+	"shadowlsp/lsp/shadow"
 )
 
 const (
@@ -27,6 +32,28 @@ func (m *module) age(name string, seconds int) {
 	at := time.Now().Add(time.Duration(seconds) * time.Second)
 	if err := os.Chtimes(m.path(name), at, at); err != nil {
 		m.Fatal(err)
+	}
+}
+
+// Whatever the person's editor has negotiated, in either way, a shadow speaks
+// UTF-16.
+func TestClangdEncoding(t *testing.T) {
+	dir := t.TempDir()
+	profile := barrier.For([]string{"clangd"}, nil)
+	params := barrier.Apply(initializeParams(dir), []barrier.Edit{
+		{Path: []string{"capabilities", "offsetEncoding"}, Value: barrier.Raw([]string{"utf-8", "utf-16"})},
+		{Path: []string{"capabilities", "general", "positionEncodings"}, Value: barrier.Raw([]string{"utf-8"})},
+	})
+	i, err := shadow.Start(within(t), shadow.Config{
+		Conn:       launch(t, dir, profile.Arguments([]string{need.Tool(t, "clangd"), "--offset-encoding=utf-8", "-offset-encoding", "utf-32"})...),
+		Initialize: params, Root: dir, Profile: profile, Name: "clangd-1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close(context.Background())
+	if got, _ := barrier.Lookup(i.InitializeResult(), "capabilities", "positionEncoding"); string(got) != `"utf-16"` {
+		t.Errorf("it speaks %s", got)
 	}
 }
 
