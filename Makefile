@@ -1,7 +1,7 @@
 # shadowlsp. `make build` needs Go alone; everything else first lets
 # scripts/setup put the pinned tools it needs into .tools/.
 
-.PHONY: build setup test conformance commands oracle demo bench bench-run bench-fs fuzz lint clean
+.PHONY: build setup test conformance coverage commands oracle demo bench bench-run bench-fs fuzz lint clean
 .DEFAULT_GOAL := build
 
 # Tests and demos find the pinned tools before any that the machine has.
@@ -40,6 +40,12 @@ oracle: build
 leaks:
 	@scripts/setup system gopls
 	SHADOWLSP_LEAKS=full go test -v -timeout 30m -run TestNoNameLeaks ./integration/daemon
+
+# Everything that a server can be asked, at every position of small projects, beside
+# the bare server.
+coverage:
+	@scripts/setup
+	SHADOWLSP_COVERAGE=full go test -v -timeout 60m ./integration/coverage
 
 demo: build
 	@scripts/setup system gopls xmod nvim
