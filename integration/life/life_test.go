@@ -212,6 +212,21 @@ func TestUnsavedText(t *testing.T) {
 	if got := w.read(t, "lib/lib.go"); !strings.HasSuffix(got, "// more\n") {
 		t.Errorf("lib/lib.go is %q", got)
 	}
+	// A daemon that has not seen the editor open its files does not guess.
+	w.shell(t, "c", "echo nine >> text")
+	must(t, w.Kill())
+	eventually(t, "the editor is with the next daemon", editorIsThere(w))
+	w.refused(t, 2, "is not known for sure", "apply", "c")
+	w.branch(t, "apply", "c", "--force")
+}
+
+// editorIsThere says that an editor is attached to the daemon, starting one where none runs.
+func editorIsThere(w *world) func() bool {
+	return func() bool {
+		w.run(w.binary, "branch", "list")
+		out, _, _ := w.run(w.binary, "status")
+		return strings.Contains(out, "editor")
+	}
 }
 
 // eventually waits for a condition on something outside this process.

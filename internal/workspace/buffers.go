@@ -28,7 +28,7 @@ func (d *daemon) inTheWay(editors []*editor, paths []string) error {
 			return err == nil && slices.Contains(paths, rel)
 		})
 		if !all {
-			return wire.Errorf(wire.CodeRequestFailed, "which files the editor has open, and whether they are saved, is not known for sure (it has sent more than could be followed, or had them open before this daemon ran): save everything and close the editor's files, or force it")
+			return wire.Errorf(wire.CodeRequestFailed, "which files the editor has open, and whether they are saved, is not known for sure (it was open before this daemon ran, or has sent more than could be followed): restart the language server in the editor, or force it when all is saved")
 		}
 		unsaved, unknown = append(unsaved, dirty...), append(unknown, hazy...)
 	}
