@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,5 +84,56 @@ func TestPatch(t *testing.T) {
 	stats = must(b.Diff(&patch, DiffOptions{Include: func(p string) bool { return strings.HasPrefix(p, "dir/") }}))(t)
 	if stats.Files != 2 { // dir/file and the deletion of dir/sub/deep
 		t.Errorf("%+v\n%s", stats, patch.Bytes())
+	}
+}
+
+// TestPatchRenames pairs files by what the overlay knows, by content, and by most of it.
+func TestPatchRenames(t *testing.T) {
+	b := newBranch(t)
+	var long []byte
+	for i := range 50 {
+		long = fmt.Appendf(long, "line %d\n", i)
+	}
+	for _, name := range []string{"dir/long", "edited", "mode", "rewritten", "latin"} {
+		check(t, os.WriteFile(b.inBase(name), append(long, name...), 0o644))
+	}
+	check(t, os.WriteFile(b.inBase("empty"), nil, 0o644))
+	check(t, os.Symlink("dir", b.inBase("link")))
+	plain := filepath.Join(t.TempDir(), "copy")
+	if out, err := exec.Command("cp", "-a", b.store.basePath, plain).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var o Origin
+	for _, err := range []error{
+		b.Rename("dir", "moved", 0, o), b.WriteFile("moved/long", append(long, "more\n"...), 0),
+		b.Rename("edited", "edited2", 0, o), b.WriteFile("edited2", append([]byte("first\n"), long...), 0),
+		b.Rename("mode", "mode2", 0, o), b.WriteFile("mode2", append(long, "mode"...), 0o755),
+		b.Rename("rewritten", "rewritten2", 0, o), b.WriteFile("rewritten2", []byte("nothing of it\n"), 0),
+		b.Rename("empty", "empty2", 0, o), b.Rename("link", "link2", 0, o),
+		b.WriteFile("latin", []byte("gr\xfc\xdfe\n"), 0),
+	} {
+		check(t, err)
+	}
+	var patch bytes.Buffer
+	must(b.Diff(&patch, DiffOptions{UTF8: true}))(t)
+	var renames []string
+	for line := range strings.Lines(patch.String()) {
+		if from, ok := strings.CutPrefix(line, "rename from "); ok {
+			renames = append(renames, strings.TrimSpace(from))
+		}
+	}
+	slices.Sort(renames)
+	if want := []string{"dir/file", "dir/long", "dir/sub/deep", "edited", "mode"}; !slices.Equal(renames, want) {
+		t.Errorf("renamed are %q, want %q", renames, want)
+	}
+	if !utf8.Valid(patch.Bytes()) {
+		t.Error("the patch is no UTF-8")
+	}
+	if out, err := gitApply(plain, patch.Bytes()); err != nil {
+		t.Fatalf("git apply: %v: %s\n%s", err, out, patch.Bytes())
+	}
+	m := model{t: t}
+	if d := differing(m.showPlain(plain), m.show(b)); len(d) > 0 {
+		t.Errorf("git apply: %q", d)
 	}
 }

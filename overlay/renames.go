@@ -62,7 +62,7 @@ func (p *patch) pairRenames() {
 			var best *patched
 			most := minSimilar - 1
 			for _, old := range p.deleted {
-				if taken[old] || !f.mayBe(old) {
+				if taken[old] || !f.mayBe(old) || len(old.old.data) == 0 { // empty files are all alike
 					continue
 				}
 				if s := similarity(old.old, f.now); s > most {
