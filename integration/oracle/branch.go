@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"shadowlsp/integration/client"
@@ -40,7 +41,7 @@ type branch struct {
 }
 
 // connect starts an agent on a branch of its own.
-func connect(ctx context.Context, s Server, shadowlsp, name, dir string, env []string) (*branch, error) {
+func connect(ctx context.Context, s Server, program []string, name, dir string, env []string) (*branch, error) {
 	command, err := s.command()
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func connect(ctx context.Context, s Server, shadowlsp, name, dir string, env []s
 		state: state{files: map[string]*string{}, open: map[string]bool{}},
 	}
 	b.conn, err = client.Start(client.Config{
-		Command: append([]string{shadowlsp, "connect", "--branch", name, "--"}, command...),
+		Command: slices.Concat(program, []string{"connect", "--branch", name, "--"}, command),
 		Dir:     dir, Env: env, Stderr: logWriter(name),
 	})
 	if err != nil {
@@ -155,17 +156,20 @@ func (b *branch) ask(ctx context.Context, method string, params any) (answer jso
 	return answer, time.Since(began), err
 }
 
-// lint asks for one document's diagnostics.
-func (b *branch) lint(ctx context.Context, path string) (lints, time.Duration, error) {
+// lint asks for one document's diagnostics; proof is what proved them final.
+func (b *branch) lint(ctx context.Context, path string) (found lints, proof string, took time.Duration, err error) {
 	raw, took, err := b.ask(ctx, "textDocument/diagnostic", map[string]any{"textDocument": map[string]string{"uri": b.uri(path)}})
 	if err != nil {
-		return nil, took, err
+		return nil, "", took, err
 	}
-	var report struct{ Items []json.RawMessage }
+	var report struct {
+		Items     []json.RawMessage
+		Shadowlsp struct{ Barrier string }
+	}
 	if err := json.Unmarshal(raw, &report); err != nil {
-		return nil, took, fmt.Errorf("%w in %.200s", err, raw)
+		return nil, "", took, fmt.Errorf("%w in %.200s", err, raw)
 	}
-	return spell(report.Items, b.dir), took, nil
+	return spell(report.Items, b.dir), report.Shadowlsp.Barrier, took, nil
 }
 
 // lintAll asks for the whole workspace's diagnostics.

@@ -30,6 +30,7 @@ func main() {
 	flag.Float64Var(&cfg.whole, "whole", 0.2, "part of the steps that ask for the whole workspace")
 	flag.IntVar(&cfg.withhold, "withhold", 0, "a step whose edit shadowlsp is not told, to see the oracle fail")
 	flag.BoolVar(&cfg.bare, "bare", false, "measure a dedicated server on a real copy beside")
+	flag.StringVar(&cfg.trace, "trace", "", "a file that the daemon appends its trace dump to")
 	flag.BoolVar(&cfg.verbose, "v", false, "print every step")
 	flag.BoolVar(&showLogs, "logs", false, "print what servers say on stderr")
 	flag.Parse()
@@ -53,10 +54,12 @@ func consult(ctx context.Context, cfg config, names string, seed, seeds uint64, 
 		for n := range seeds {
 			fmt.Fprintf(out, "%s, seed %d:\n", s.Name, seed+n)
 			v, err := play(ctx, cfg, s, seed+n, out)
+			if v != nil {
+				fmt.Fprintf(out, "%s, seed %d: %s\n", s.Name, seed+n, v.summary())
+			}
 			if err != nil {
 				return fmt.Errorf("%s, seed %d: %w", s.Name, seed+n, err)
 			}
-			fmt.Fprintf(out, "%s, seed %d: %s\n", s.Name, seed+n, v.summary())
 			if err := v.err(); err != nil {
 				fmt.Fprintf(out, "%s, seed %d: FAILED: %v\n", s.Name, seed+n, err)
 				failed++

@@ -48,7 +48,18 @@ type config struct {
 	whole           float64 // how often the whole workspace is asked about
 	withhold        int     // the step whose edit shadowlsp is not told; 0 is none
 	bare            bool    // a dedicated server beside, for its times
+	trace           string
 	verbose         bool
+}
+
+// program is the command of shadowlsp, with the flags of a daemon that it starts.
+func (c config) program() []string {
+	// An editor that is attached would have it starve on a busy machine.
+	command := []string{c.shadowlsp, "--priority", "normal"}
+	if c.trace == "" {
+		return command
+	}
+	return append(command, "--trace-dump", c.trace)
 }
 
 // limits of what a branch holds before a fresh one takes its place.
@@ -144,7 +155,7 @@ func (r *run) editor(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	c, err := client.Start(client.Config{
-		Command: append([]string{r.cfg.shadowlsp, "--"}, command...),
+		Command: append(append(r.cfg.program(), "--"), command...),
 		Dir:     r.stage.Dir, Env: r.env, Stderr: logWriter("editor"), Settings: r.server.Settings,
 	})
 	if err != nil {
@@ -168,7 +179,7 @@ func (r *run) branch(ctx context.Context) (*branch, error) {
 		}
 	}
 	r.made++
-	b, err := connect(ctx, r.server, r.cfg.shadowlsp, fmt.Sprintf("seed%d-%d", r.seed, r.made), r.stage.Dir, r.env)
+	b, err := connect(ctx, r.server, r.cfg.program(), fmt.Sprintf("seed%d-%d", r.seed, r.made), r.stage.Dir, r.env)
 	if err == nil {
 		r.branches = append(r.branches, b)
 	}
@@ -219,7 +230,7 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 		}
 	}
 	for n, path := range asked {
-		found, took, err := b.lint(ctx, path)
+		found, proof, took, err := b.lint(ctx, path)
 		if err != nil {
 			if ctx.Err() != nil {
 				return err
@@ -228,6 +239,7 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 			continue
 		}
 		q.said[path] = found
+		r.verdicts.proven(proof)
 		if n == 0 {
 			r.verdicts.took(took)
 			r.beside(ctx, b, path, found)

@@ -16,7 +16,7 @@ var servers = []Server{
 	bashServer, yamlServer, jsonServer, cssServer, htmlServer,
 	unknown(pyrightServer),
 	unknown(pushing(pyrightServer)),
-	unknown(dockerfileServer),
+	unknown(dockerfileServer), unknown(typescriptLanguageServer), unknown(bashServer),
 }
 
 // unknown is a server in disguise.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type verdicts struct {
 	other int             // of its answers that differ from shadowlsp's
 	fresh []time.Duration // of the reference, from its start until it was done
 
+	proofs map[string]int // how often a lint stood on each
+
 	steps, documents, diagnostics int
 	differ, explained             int
 	refused                       int
@@ -47,13 +50,19 @@ type verdicts struct {
 }
 
 func newVerdicts(r *run) *verdicts {
-	return &verdicts{r: r, known: map[[32]byte]map[string]lints{}}
+	return &verdicts{r: r, known: map[[32]byte]map[string]lints{}, proofs: map[string]int{}}
 }
 
 func (v *verdicts) took(d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lint = append(v.lint, d)
+}
+
+func (v *verdicts) proven(proof string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.proofs[proof]++
 }
 
 func (v *verdicts) tookBare(d time.Duration, equal bool) {
@@ -198,6 +207,9 @@ func (v *verdicts) tell(q question, format string, args ...any) {
 	fmt.Fprintf(v.r.out, "    step %d, %s, %s: %s:\n      %s\n", q.step, q.branch, q.did.path, q.did.what, fmt.Sprintf(format, args...))
 }
 
+// rungs are the proofs of the general ladder.
+var rungs = map[string]bool{"pull": true, "pull+push": true, "progress": true, "versioned": true, "quiet": true}
+
 // maxRefused is the part of lints that may be refused in a run that counts.
 const maxRefused = 0.05
 
@@ -212,10 +224,21 @@ func (v *verdicts) err() error {
 		return fmt.Errorf("%d steps without a reference", v.failed)
 	case float64(v.refused) > maxRefused*float64(v.documents+v.refused):
 		return fmt.Errorf("%d lints were refused, %d answered", v.refused, v.documents)
+	case v.r.server.Unknown && !v.onRungs():
+		return fmt.Errorf("it was recognised: %v is no proof of the ladder's", v.proofs)
 	case v.diagnostics == 0:
 		return fmt.Errorf("no edit has caused any diagnostic: nothing was compared")
 	}
 	return nil
+}
+
+func (v *verdicts) onRungs() bool {
+	for proof := range v.proofs {
+		if !rungs[proof] {
+			return false
+		}
+	}
+	return true
 }
 
 // summary is the line of a run.
@@ -230,5 +253,9 @@ func (v *verdicts) summary() string {
 	if len(v.bare) > 0 {
 		text += fmt.Sprintf("; a dedicated server: %s, %s, %d of %d as shadowlsp", ms(v.bare, 0.5), ms(v.bare, 0.99), len(v.bare)-v.other, len(v.bare))
 	}
-	return text + fmt.Sprintf("; a fresh server: %s, %s", ms(v.fresh, 0.5), ms(v.fresh, 0.99))
+	var proofs []string
+	for _, proof := range slices.Sorted(maps.Keys(v.proofs)) {
+		proofs = append(proofs, fmt.Sprintf("%s %d", proof, v.proofs[proof]))
+	}
+	return text + fmt.Sprintf("; a fresh server: %s, %s; proofs: %s", ms(v.fresh, 0.5), ms(v.fresh, 0.99), strings.Join(proofs, ", "))
 }
