@@ -202,6 +202,17 @@ func (c *clangdBarrier) Final(ctx context.Context, uris []string) (Result, error
 	return Result{Barrier: "sync"}, nil
 }
 
+// Settle implements Settler: what it knows of other files than the document is
+// from when the document was last sent.
+func (c *clangdBarrier) Settle(ctx context.Context) error {
+	var known bool
+	c.watch.view(func() { known = c.touched <= c.proven && c.created <= c.proven })
+	if known {
+		return nil
+	}
+	return c.error("settle", c.settle(ctx))
+}
+
 func (c *clangdBarrier) settle(ctx context.Context) error {
 	var (
 		modified uint64
@@ -330,4 +341,7 @@ func (c *clangdBarrier) Idle(context.Context) error { return nil }
 
 func (c *clangdBarrier) error(op string, err error) error { return wrap("clangd", op, err) }
 
-var _ Toucher = (*clangdBarrier)(nil)
+var (
+	_ Toucher = (*clangdBarrier)(nil)
+	_ Settler = (*clangdBarrier)(nil)
+)

@@ -42,7 +42,7 @@ func (k Kind) String() string {
 
 // Error is what this package returns.
 type Error struct {
-	Op     string // "ready", "final" or "idle"
+	Op     string // "ready", "settle", "final" or "idle"
 	Server string // the profile's name
 	Kind   Kind
 	Err    error

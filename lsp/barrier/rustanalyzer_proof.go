@@ -335,6 +335,22 @@ func (r *rustBarrier) final(ctx context.Context, uris []string) (Result, error) 
 	return Result{}, errors.New("it keeps loading the workspace")
 }
 
+// Settle implements Settler. See 2: what comes from the disk comes late.
+func (r *rustBarrier) Settle(ctx context.Context) error {
+	var known bool
+	r.watch.view(func() {
+		known = r.loaded && r.arrived == r.files && r.configuring == 0 && r.status.Quiescent && !r.rebuilds()
+	})
+	if known {
+		return nil
+	}
+	if err := r.Ready(ctx); err != nil {
+		return err
+	}
+	_, err := r.settle(ctx)
+	return r.error("settle", err)
+}
+
 // settle returns when everything that was sent has arrived and all that it
 // causes has been loaded, and how often it had been busy until then.
 func (r *rustBarrier) settle(ctx context.Context) (busy uint64, err error) {
@@ -458,4 +474,7 @@ func (r *rustBarrier) await(ctx context.Context, met func() (bool, error)) error
 
 func (r *rustBarrier) error(op string, err error) error { return wrap("rust-analyzer", op, err) }
 
-var _ Toucher = (*rustBarrier)(nil)
+var (
+	_ Toucher = (*rustBarrier)(nil)
+	_ Settler = (*rustBarrier)(nil)
+)
