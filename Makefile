@@ -74,7 +74,7 @@ bench-run: build
 
 # The shadow folder beside other file systems, as root. BENCHFS='-rounds 3' sets flags.
 bench-fs:
-	@scripts/setup system xtools fspeers
+	@scripts/setup system xtools fspeers node
 	@go run ./integration/bench/fs $(BENCHFS)
 
 # Each fuzz target in turn, FUZZTIME each.

@@ -29,7 +29,7 @@ const perDir = 100
 func (s *stand) switches(ctx context.Context) error {
 	fmt.Println("\nanother version of the folder")
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "files\toverrides\tswitch\toverlayfs remount\tcp -r\tgit worktree add\tload")
+	fmt.Fprintln(w, "files\toverrides\tswitch\toverlayfs remount\tcp -r\tcp --reflink\tgit worktree add\tload")
 	for _, size := range []int{1000, 100_000} {
 		if err := s.switchesOf(ctx, w, size); err != nil {
 			return errors.Join(err, w.Flush())
@@ -65,6 +65,10 @@ func (s *stand) switchesOf(ctx context.Context, w *tabwriter.Writer, size int) (
 	if err != nil {
 		return err
 	}
+	reflink := "-" // the disk cannot
+	if took, err := script("cp -r --reflink=always tree reflinked"); err == nil {
+		reflink = took.Round(time.Millisecond).String()
+	}
 	if _, err := script("cd copy; git init -q; git add .; git -c user.name=b -c user.email=b@example.test commit -qm one"); err != nil {
 		return err
 	}
@@ -92,8 +96,8 @@ func (s *stand) switchesOf(ctx context.Context, w *tabwriter.Writer, size int) (
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%d\t%d\t%v\t%v\t%v\t%v\t%s\n", size, n, took.Round(time.Microsecond),
-			remount.Round(time.Millisecond), copied.Round(time.Millisecond), worktree.Round(time.Millisecond), load())
+		fmt.Fprintf(w, "%d\t%d\t%v\t%v\t%v\t%s\t%v\t%s\n", size, n, took.Round(time.Microsecond),
+			remount.Round(time.Millisecond), copied.Round(time.Millisecond), reflink, worktree.Round(time.Millisecond), load())
 	}
 	return nil
 }

@@ -9,10 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 
+	"shadowlsp/integration/need"
 	"shadowlsp/integration/stage"
 )
 
 const bigFile = "big.bin"
+
+// typescript is where a package in TypeScript lies, in a folder that go does not
+// look into.
+const typescript = "_ts"
 
 // plant makes the tree: a Go module in a git repository, with copies of itself
 // in a folder that go does not look into.
@@ -24,6 +29,13 @@ func (s *stand) plant(ctx context.Context, source string, o options) error {
 		if err := stage.Copy(filepath.Join(s.tree, "_more", fmt.Sprint(i)), source); err != nil {
 			return err
 		}
+	}
+	rxjs, err := need.FindSource("rxjs")
+	if err == nil {
+		err = stage.Copy(filepath.Join(s.tree, typescript), rxjs)
+	}
+	if err != nil {
+		return err
 	}
 	self, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
