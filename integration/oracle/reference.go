@@ -77,6 +77,12 @@ func fresh(ctx context.Context, s Server, from, dir string, env []string, st sta
 	if _, err = r.conn.Initialize(ctx, docuri.FromPath(dir), s.capabilities(s.Pull), s.options()); err != nil {
 		return nil, 0, err
 	}
+	if s.Late {
+		if err := r.settle(ctx); err != nil {
+			return nil, 0, err
+		}
+		began = time.Now()
+	}
 	open, err := r.open(st, backward)
 	if err != nil {
 		return nil, 0, err

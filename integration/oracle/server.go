@@ -34,6 +34,9 @@ type Server struct {
 	// Env is added to the environment; "{cache}" is a folder of each side's own,
 	// "{tools}" that of the pinned tools, "{path}" the PATH.
 	Env []string
+	// Late has the reference open documents only when the server has nothing to
+	// do any more: of those that come before its settings it forgets some.
+	Late bool
 	// OpenAsked opens every document that is asked about: the server diagnoses
 	// open documents only.
 	OpenAsked bool

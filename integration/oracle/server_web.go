@@ -2,7 +2,7 @@ package main
 
 // bashServer works in scripts that source each other.
 var bashServer = Server{
-	Name: "bash", Command: []string{"bash-language-server", "start"}, OpenAsked: true,
+	Name: "bash", Command: []string{"bash-language-server", "start"}, OpenAsked: true, Late: true,
 	// It runs shellcheck.
 	Env:     []string{"PATH={tools}:{path}"},
 	Project: Project{Files: bashFiles},
