@@ -12,8 +12,12 @@ func TestWorkspaceEditsNameTheAgentsVersions(t *testing.T) {
 			`{"documentChanges":[{"textDocument":{"version":31,"uri":"file:///w/a%40b.go"},"edits":[{"newText":"\"textDocument\":{\"uri\":1}"}]},{"textDocument":{"uri":"file:///w/c.go","version": 5},"edits":[]}]}`,
 			`{"documentChanges":[{"textDocument":{"version":7,"uri":"file:///w/a%40b.go"},"edits":[{"newText":"\"textDocument\":{\"uri\":1}"}]},{"textDocument":{"uri":"file:///w/c.go","version": null},"edits":[]}]}`},
 		{"textDocument/codeAction",
-			`[{"title":"x","edit":{"documentChanges":[{"kind":"create","uri":"file:///n"},{"textDocument" : {"uri":"file:///w/a@b.go","version":null},"edits":[]}]}}]`,
+			`[{"title":"x","edit":{"documentChanges":[{"kind":"create","uri":"file:///n"},{"textDocument" : {"uri":"file:///w/a@b.go","version":1},"edits":[]}]}}]`,
 			`[{"title":"x","edit":{"documentChanges":[{"kind":"create","uri":"file:///n"},{"textDocument" : {"uri":"file:///w/a@b.go","version":7},"edits":[]}]}}]`},
+		// Any version will do, says the server.
+		{"textDocument/rename",
+			`{"documentChanges":[{"textDocument":{"uri":"file:///w/a@b.go","version":null},"edits":[]}]}`,
+			`{"documentChanges":[{"textDocument":{"uri":"file:///w/a@b.go","version":null},"edits":[]}]}`},
 		{"textDocument/hover", `{"textDocument":{"uri":"file:///w/a@b.go","version":1}}`, `{"textDocument":{"uri":"file:///w/a@b.go","version":1}}`},
 		{"textDocument/rename", `null`, `null`},
 		{"textDocument/rename", `{"changes":{"file:///w/a@b.go":[]}}`, `{"changes":{"file:///w/a@b.go":[]}}`},
