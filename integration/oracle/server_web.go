@@ -38,10 +38,6 @@ var bashFiles = map[string]string{
 // yamlServer works in files with schemas of their own.
 var yamlServer = Server{
 	Name: "yaml", Command: []string{"yaml-language-server", "--stdio"}, OpenAsked: true,
-	Settings: map[string]any{"yaml": map[string]any{
-		"schemas":     map[string]any{"./schemas/service.json": "services/*.yaml"},
-		"schemaStore": map[string]any{"enable": false},
-	}},
 	Project: Project{Files: yamlFiles},
 	Grammar: Grammar{
 		Edit: []string{"**/*.yaml", "**/*.json"},
@@ -67,8 +63,8 @@ var yamlServer = Server{
 var yamlFiles = map[string]string{
 	"schemas/service.json": "{\n  \"type\": \"object\",\n  \"properties\": {\"name\": {\"type\": \"string\"}, \"port\": {\"type\": \"number\"}, \"env\": {\"type\": \"object\"}},\n  \"required\": [\"name\"],\n  \"additionalProperties\": false\n}\n",
 	"schemas/more.json":    "{\"properties\": {\"n\": {\"type\": \"number\"}}}\n",
-	"services/web.yaml":    "name: web\nport: 80\nenv:\n  A: 1\n  B: two\n",
-	"services/db.yaml":     "name: db\nport: 5432\nenv:\n  DATA: /data\n",
+	"services/web.yaml":    "# yaml-language-server: $schema=../schemas/service.json\nname: web\nport: 80\nenv:\n  A: 1\n  B: two\n",
+	"services/db.yaml":     "# yaml-language-server: $schema=../schemas/service.json\nname: db\nport: 5432\nenv:\n  DATA: /data\n",
 	"plain.yaml":           "a: 1\nlist:\n  - x\n  - y: 2\nanchor: &x\n  k: v\nuse:\n  <<: *x\n",
 	"modeline.yaml":        "# yaml-language-server: $schema=schemas/more.json\nn: 1\n",
 }
