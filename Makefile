@@ -51,7 +51,8 @@ demo: build
 	@scripts/setup system gopls xmod nvim
 	@go run ./integration/demo -shadowlsp bin/shadowlsp
 
-# BENCH='userlane -n 5000' chooses one and its flags.
+# BENCH='userlane -n 5000' chooses one and its flags; BENCH=person is how agents at
+# work look to the person, and long.
 bench: build
 	@scripts/setup system gopls xmod xtools
 	@go run ./integration/bench -shadowlsp bin/shadowlsp $(BENCH)

@@ -27,6 +27,7 @@ type crowd struct {
 	truths           [][][2]string // by agent, round; of the edited and the dependent file
 	aged             int           // truths that a server of some age had told wrong
 	verifiers, alone int
+	stopped          []int // processes, by pause
 }
 
 // subject is the file that an agent edits; several agents share one.

@@ -40,7 +40,9 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{name: "userlane", run: userLane},
 	{name: "lints", run: lints},
+	{name: "idle", run: idle},
 	{name: "branches", run: branches, long: true},
+	{name: "person", run: person, long: true},
 	{name: "runs", run: runs, long: true},
 }
 

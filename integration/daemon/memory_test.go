@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -49,4 +51,61 @@ func TestAServerThatHangsUnnoticed(t *testing.T) {
 		t.Errorf("answered after %v", took)
 	}
 	t.Logf("answered after %v: %.200s", time.Since(began).Round(time.Second), answer)
+}
+
+// Branches that were made, edited and dropped leave nothing behind: no files, no
+// descriptors, no goroutines, no memory.
+func TestBranchesLeaveNothingBehind(t *testing.T) {
+	n := 100
+	if os.Getenv(leakVariable) == "full" {
+		n = 1000
+	}
+	w := newWorld(t, module)
+	w.serve(t)
+	stays := w.agent(t, attach{branch: "stays"})
+	live := func(i int) {
+		a := w.agent(t, attach{})
+		a.edit(t, w.text("lib/lib.go", libText(fmt.Sprintf("Gone%d", i))), w.text(fmt.Sprintf("new/%d.go", i), "package new\n"))
+		if i%10 == 0 {
+			a.names(t, "use/use.go", fmt.Sprintf("Gone%d", i))
+		}
+		a.leave(t)
+	}
+	for i := range 20 { // what is made once is made now
+		live(i)
+	}
+	type left struct{ branches, goroutines, descriptors, files int }
+	look := func() (l left, memory uint64) {
+		s, ok := w.status(t)
+		if !ok {
+			t.Fatal("no daemon runs")
+		}
+		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.PID))
+		must(t, err)
+		l = left{branches: len(s.Branches), goroutines: s.Goroutines, descriptors: len(fds)}
+		must(t, filepath.WalkDir(w.place.State, func(string, os.DirEntry, error) error { l.files++; return nil }))
+		return l, s.Memory
+	}
+	var before left
+	var memory uint64
+	eventually(t, "the first branches have gone", func() bool {
+		before, memory = look()
+		return before.branches == 1
+	})
+	for i := range n {
+		live(20 + i)
+	}
+	stays.names(t, "own/own.go")
+	var after left
+	var now uint64
+	if err := await(patience, func() bool {
+		after, now = look()
+		return after.branches <= before.branches && after.goroutines <= before.goroutines && after.descriptors <= before.descriptors && after.files <= before.files
+	}); err != nil {
+		t.Errorf("%d branches later there is %+v, before %+v", n, after, before)
+	}
+	t.Logf("%d branches: %+v; the daemon's memory %d KB, then %d KB", n, after, memory>>10, now>>10)
+	if grown := int64(now) - int64(memory); grown > int64(n)*10<<10+4<<20 {
+		t.Errorf("the daemon holds %d KB more", grown>>10)
+	}
 }
