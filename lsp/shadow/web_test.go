@@ -77,7 +77,7 @@ func TestWebAlternates(t *testing.T) {
 				m.put("depends"+ext, c.depends)
 				m.docs["depends"+ext] = c.depends
 			}
-			turns := 12
+			turns := 8
 			if os.Getenv("SHADOWLSP_CONFORMANCE") == "full" {
 				turns = 100
 			}
@@ -94,7 +94,7 @@ func TestWebAlternates(t *testing.T) {
 				} else if c.on != "" {
 					m.put(c.on, c.good)
 				}
-				if n%6 == 5 {
+				if n%6 == 4 {
 					m.sync()
 					continue // a turn without a question
 				}
