@@ -119,6 +119,7 @@ var cssServer = Server{
 // htmlServer works in Django's templates.
 var htmlServer = Server{
 	Name: "html", Command: []string{"vscode-html-language-server", "--stdio"}, OpenAsked: true, Pull: true,
+	Settings: map[string]any{"html": map[string]any{}, "css": map[string]any{}, "javascript": map[string]any{}},
 	Project: Project{Source: "django", Keep: []string{"views/**/*.html", "contrib/admin/templates/**/*.html"}, Files: map[string]string{
 		"own.html": "<html>\n<style>a { color: red; }</style>\n<script>\nlet a = 1;\nconst b = a.toFixed(2);\n</script>\n<p style=\"color: red\" onclick=\"go()\">x</p>\n</html>\n",
 	}},

@@ -45,8 +45,9 @@ type Profile struct {
 	// LoadFirst are requests whose answer comes from all files, and before which
 	// the server has to be made to look at those that are new to it.
 	LoadFirst []string
-	// Unset answers a question for settings that nobody has; null without it.
-	Unset json.RawMessage
+	// Unset answers questions for sections of settings that nobody has; null
+	// those that are not here.
+	Unset map[string]json.RawMessage
 	// AllFiles says that every change of a file is told, whatever the server
 	// has registered.
 	AllFiles bool

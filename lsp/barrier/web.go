@@ -16,8 +16,8 @@ import (
 //
 // Where a check fails they log that it did and answer as if there were nothing
 // (runSafeAsync, validateTextDocument). The log comes first. Settings make them
-// fail: the css server where there are none, the html server where there is
-// "js/ts" without "implicitProjectConfig".
+// fail: where there are none for "css", and in the html server where there are
+// some for "js/ts" without "implicitProjectConfig".
 
 // pulled has a server told that it will be asked for diagnostics.
 var pulled = Edit{
@@ -85,10 +85,21 @@ func webJSON() Profile {
 func webCSS() Profile {
 	p := webServer("vscode-css-language-server",
 		Language{".css", "css"}, Language{".scss", "scss"}, Language{".less", "less"})
-	p.Unset = Raw(struct{}{})
+	p.Unset = unset("css", "scss", "less")
 	return p
 }
 
 func webHTML() Profile {
-	return webServer("vscode-html-language-server", Language{".html", "html"}, Language{".htm", "html"})
+	p := webServer("vscode-html-language-server", Language{".html", "html"}, Language{".htm", "html"})
+	p.Unset = unset("css", "html", "javascript")
+	return p
+}
+
+// unset are empty settings for sections.
+func unset(sections ...string) map[string]json.RawMessage {
+	empty := make(map[string]json.RawMessage)
+	for _, name := range sections {
+		empty[name] = Raw(struct{}{})
+	}
+	return empty
 }

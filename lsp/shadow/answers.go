@@ -136,7 +136,7 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 			}
 			result[n] = settings.Apply(result[n])
 		}
-		if unset := i.cfg.Profile.Unset; unset != nil && string(result[n]) == "null" {
+		if unset := i.cfg.Profile.Unset[item.Section]; unset != nil && string(result[n]) == "null" {
 			result[n] = unset
 		}
 	}
