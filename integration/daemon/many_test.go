@@ -271,3 +271,30 @@ func TestConfiguredServers(t *testing.T) {
 		t.Errorf("strict: %q", found)
 	}
 }
+
+// Two servers of one document: both lists are one.
+func TestALinterBeside(t *testing.T) {
+	tool(t, "pyright-langserver")
+	tool(t, "basedpyright-langserver")
+	w := newWorld(t, map[string]string{
+		"shadowlsp.toml": "[servers.basedpyright]\nrole = \"linter\"\n", "a.py": "import os\n\nx: int = undefined\n",
+	})
+	w.serve(t)
+	a := w.agent(t, attach{})
+	r, err := a.tryLint(t.Context(), "a.py")
+	must(t, err)
+	found := 0
+	for _, d := range r.Items {
+		if strings.Contains(d.Message, `"undefined" is not defined`) {
+			found++
+		}
+	}
+	if found != 2 {
+		t.Errorf("both servers say the same, and there are %d: %v", found, r.Items)
+	}
+	var hover struct{ Contents json.RawMessage }
+	a.get(t, "textDocument/hover", at(w.uri("a.py"), 2, 0), &hover)
+	if len(hover.Contents) < 3 {
+		t.Errorf("hover: %s", hover.Contents)
+	}
+}
