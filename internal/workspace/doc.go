@@ -38,10 +38,11 @@
 // watches the instances (watchInstances), one that starts servers early (prewarm);
 // in mode documents one that looks the folder over (scanned.run).
 // Lock order: session.mu → daemon.mu → pool.mu → instance.turn → instance.mu →
-// branch.mu; editor.mu and knowledge.mu are leaves. One exception: way.Sync is
+// branch.mu; daemon.looking comes before daemon.mu, mentions.mu before the overlay;
+// editor.mu and knowledge.mu are leaves. One exception: way.Sync is
 // called with instance.turn held, and the subscriber that it waits for (in mode
 // documents: calls, under scanned.mu) takes daemon.mu, instance.mu and branch.mu.
 // So nobody waits for a turn with daemon.mu held.
-// Overlay, fusefs and lsp are called with no lock but session.mu, instance.turn
-// and, for making branches, daemon.mu held.
+// Overlay, fusefs and lsp are called with no lock but session.mu, instance.turn,
+// mentions.mu and, for making branches, daemon.mu held.
 package workspace

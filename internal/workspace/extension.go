@@ -311,16 +311,17 @@ func (s *session) status() agent.StatusResult {
 		Branch: b.Name, From: s.from, Base: s.base, Rev: b.Rev, Root: s.d.root,
 		Overrides: b.Overrides, Keep: b.Keep, Agents: b.Agents,
 	}
-	p := s.pool.status()
-	state := "starting"
-	select {
-	case <-s.pool.haveResult:
-		state = "ready"
-	default:
+	for _, p := range s.team() {
+		st, state := p.status(), "starting"
+		select {
+		case <-p.haveResult:
+			state = "ready"
+		default:
+		}
+		if len(st.Instances) == 0 {
+			state = "none"
+		}
+		r.Servers = append(r.Servers, agent.ServerStatus{Name: st.Name, State: state, Queued: st.Waiting})
 	}
-	if len(p.Instances) == 0 {
-		state = "none"
-	}
-	r.Servers = append(r.Servers, agent.ServerStatus{Name: p.Name, State: state, Queued: p.Waiting})
 	return r
 }

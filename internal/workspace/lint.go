@@ -129,7 +129,7 @@ func (s *session) workspaceParts(ctx context.Context) (parts []*part, err error)
 			byPool[p] = append(byPool[p], path)
 		}
 	}
-	for _, c := range s.d.lineup(ctx, false) {
+	for _, c := range s.d.lineup(ctx, lookOnce) {
 		p, err := s.d.pool(c, s.params)
 		if err != nil {
 			return nil, err

@@ -150,7 +150,7 @@ func (s *session) names() []string {
 
 // team are the servers that have been needed: the session's own first.
 func (s *session) team() []*pool {
-	line := s.d.lineup(s.d.ctx, false)
+	line := s.d.lineup(s.d.ctx, lookOnce)
 	team := []*pool{s.pool}
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // editor has shown waits for the first agent's.
 func (d *daemon) prewarm() {
 	for {
-		for _, c := range d.lineup(d.ctx, true) {
+		for _, c := range d.lineup(d.ctx, lookAgain) {
 			if c.learnt.Initialize == nil {
 				continue
 			}

@@ -189,11 +189,11 @@ func (s *session) executor(params json.RawMessage) *pool {
 // serversOf returns the servers of a document, the one that answers requests
 // first; none where nobody takes it.
 func (s *session) serversOf(ctx context.Context, uri string) ([]*pool, error) {
-	line := s.d.lineup(ctx, false)
+	line := s.d.lineup(ctx, lookOnce)
 	of := firstTaken(line, s.languagesOf(line, uri))
 	if len(of) == 0 {
 		// One may have been installed meanwhile, or the first such file made.
-		line = s.d.lineup(ctx, true)
+		line = s.d.lineup(ctx, lookSoon)
 		of = firstTaken(line, s.languagesOf(line, uri))
 	}
 	var pools []*pool

@@ -193,12 +193,12 @@ func (d *daemon) learnFrom(e *editor) {
 	}
 }
 
-// servers returns the servers of the workspace in order, looking at its files
-// where that was long ago. It may take a moment.
-func (d *daemon) lineup(ctx context.Context, fresh bool) []candidate {
+// lineup returns the servers of the workspace in order, looking at its files and at
+// what is installed where that was longer ago than age; then it takes a moment.
+func (d *daemon) lineup(ctx context.Context, age time.Duration) []candidate {
 	d.mu.Lock()
 	line := d.line
-	if fresh && time.Since(d.looked) > lookAgain {
+	if time.Since(d.looked) > age {
 		line = nil
 	}
 	d.mu.Unlock()
@@ -220,7 +220,7 @@ func (d *daemon) lineup(ctx context.Context, fresh bool) []candidate {
 		all = append(all, newCandidate(*d.named, named, d.table, d.servers.offers(serverKey(d.named.Command))))
 	}
 	d.mu.Unlock()
-	if looked.IsZero() || fresh && time.Since(looked) > lookAgain {
+	if time.Since(looked) > age {
 		found = d.table.Find(ctx, d.root, searchPath(d.cfg.Env))
 		looked = time.Now()
 	}
@@ -247,8 +247,14 @@ func (d *daemon) lineup(ctx context.Context, fresh bool) []candidate {
 	return line
 }
 
-// lookAgain is how old a look at the folder's files may be when somebody attaches.
-const lookAgain = 30 * time.Second
+// How old a look at the folder's files may be: when nobody takes a document, when an
+// agent attaches, and otherwise. It costs up to a second where servers have to be
+// started to know whether they are what they are called.
+const (
+	lookSoon  = 30 * time.Second
+	lookAgain = 10 * time.Minute
+	lookOnce  = 1 << 62
+)
 
 // none is the error where no server is there for agents.
 func (d *daemon) none() error {
@@ -391,7 +397,7 @@ func (d *daemon) offers(key string, change func(*offered)) {
 		return
 	}
 	if p == nil { // one that an editor has started now
-		line := d.lineup(d.ctx, false)
+		line := d.lineup(d.ctx, lookOnce)
 		n := slices.IndexFunc(line, func(c candidate) bool { return c.key() == key })
 		if n < 0 {
 			return

@@ -45,7 +45,10 @@ type openDocument struct {
 
 // Attach implements agent.Backend.
 func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, error) {
-	line := d.lineup(ctx, true)
+	line := d.lineup(ctx, lookAgain)
+	if len(line) == 0 {
+		line = d.lineup(ctx, 0) // one may have been installed since
+	}
 	if len(line) == 0 {
 		return agent.Attached{}, d.none()
 	}
