@@ -21,6 +21,13 @@ func (b *Branch) freezeLocked() (*chain, error) {
 		s.retain(c)
 		return c, nil
 	}
+	for _, l := range old.layers[1:] {
+		// Left in a frozen layer by a freeze that failed half way: what is written
+		// to it would show in whatever stands on that layer.
+		if len(b.openFiles(l, nil)) > 0 {
+			return nil, kindError(Busy)
+		}
+	}
 	next := s.onTop(old)
 	// The record comes first: should this process be killed before the end, the
 	// old layer still holds everything, and nobody else refers to it yet.
@@ -175,7 +182,10 @@ func (b *Branch) carryFile(top, to *layer, f *file, c *carried) error {
 		}
 		s.step("carried")
 		if err := top.rename(c.temp[i], path, 0); err != nil {
-			return err // the intent stays
+			if renameBetween(to, path, top, path) == nil {
+				finish()
+			} // else the intent stays
+			return err
 		}
 		s.step("copy left behind")
 		finish()
