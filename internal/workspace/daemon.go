@@ -39,7 +39,8 @@ type Config struct {
 	Priority Priority
 	Limits   Limits
 	// MemoryBudget bounds what all instances together may have resident, in bytes;
-	// 0 is half of the machine's memory, negative is no bound.
+	// 0 is half of the machine's memory, and bounds how many there are only;
+	// negative is no bound.
 	MemoryBudget int64
 	// Prewarm starts the servers that the person's editors run, or ran last,
 	// before anybody asks.

@@ -94,7 +94,7 @@ func (u use) with(i *instance, resident int64) use {
 }
 
 // hold lets pools have as many instances as the budget has room for. Where even one
-// of each is too much, the largest is replaced: a fresh one holds less.
+// of each is more than was allowed, the largest is replaced: a fresh one holds less.
 func (d *daemon) hold(budget int64, uses map[*pool]use, replaced map[*pool]time.Time) {
 	var all int64
 	for _, u := range uses {
@@ -119,7 +119,9 @@ func (d *daemon) hold(budget int64, uses map[*pool]use, replaced map[*pool]time.
 		}
 		p.resize(want)
 	}
-	if all <= budget || worst == nil || time.Since(replaced[worst]) < replaceEvery {
+	// A server that needs more than we guessed would be replaced for ever: that is
+	// for a bound that somebody has set.
+	if d.cfg.MemoryBudget == 0 || all <= budget || worst == nil || time.Since(replaced[worst]) < replaceEvery {
 		return
 	}
 	replaced[worst] = time.Now()
