@@ -91,6 +91,39 @@ open('$D/file','r+').write('x')"`,
 	}
 }
 
+// Programs write in the home as they are used to; the person's stays as it is.
+func TestHome(t *testing.T) {
+	w := newWorld(t)
+	dir := outside(t)
+	w.Env = append(w.Env, "HOME="+dir)
+	before := state(t, dir)
+	if out, code := w.in(t, "home", "cat ~/file && echo x >~/file && rm -r ~/open && mkdir -p ~/.tool/cache && echo y >~/.tool/f && ln -s f ~/.tool/l && mv ~/.tool ~/.other && chmod 600 ~/file"); out != "the person's" || code != 0 {
+		t.Errorf("writing in the home: %q, %d", out, code)
+	}
+	if after := state(t, dir); after != before {
+		t.Errorf("the home was %s and is %s", before, after)
+	}
+	if out, _ := w.in(t, "home", "cat ~/file ~/.other/l; ls ~"); out != "x\ny\nfile\n" {
+		t.Errorf("the branch's next command finds %q", out)
+	}
+	if out, _ := w.in(t, "another", "cat ~/file; ls -A ~"); out != "the person'sfile\nopen\n" {
+		t.Errorf("another branch finds %q", out)
+	}
+	// What may be written is the person's own, in the home, and below /tmp where the stage is.
+	temp, err := os.MkdirTemp(w.top, "allowed-")
+	must(t, err)
+	defer os.RemoveAll(temp)
+	file := filepath.Join(dir, "file")
+	if out, code := w.exec(t, "--branch", "home", "--write", file, "--write", temp, "--", "sh", "-c", "echo allowed >"+file+" && echo allowed >"+temp+"/new && rm -f ~/new"); code != 0 {
+		t.Errorf("writing what may be written: %q, %d", out, code)
+	}
+	for _, name := range []string{file, filepath.Join(temp, "new")} {
+		if text, err := os.ReadFile(name); string(text) != "allowed\n" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+}
+
 // The daemon's own files, and what other branches hold, are not there.
 func TestDaemonIsOutOfReach(t *testing.T) {
 	w := newWorld(t)

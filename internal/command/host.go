@@ -28,6 +28,9 @@ type Config struct {
 	Hide []string
 	// Keep stays visible where something hidden or private covers it.
 	Keep []string
+	// Home is the person's home, a real path: what commands write there is in
+	// memory, and their branch's.
+	Home string
 	// Sockets is the directory for the branches' own sockets of the agent port.
 	Sockets string
 	// Agent serves a connection to the socket of a branch; it returns when ctx
@@ -272,7 +275,7 @@ func (k *keeper) start(over *overlay.Branch) error {
 	}
 	box, err := sandbox.StartKeeper(context.Background(), sandbox.KeeperSpec{
 		Mount: h.cfg.Root, UserNS: h.cfg.UserNS, NoPIDNamespace: h.cfg.NoPIDNamespace,
-		Net: k.key.net, Hide: slices.Concat(h.cfg.Hide, listening(h.cfg.Root, h.cfg.Hide)), Keep: keep,
+		Net: k.key.net, Home: h.cfg.Home, Hide: slices.Concat(h.cfg.Hide, listening(h.cfg.Root, h.cfg.Hide)), Keep: keep,
 	})
 	if err != nil {
 		return err
@@ -291,6 +294,14 @@ func (k *keeper) start(over *overlay.Branch) error {
 		_ = view.Close() // the cause is what counts
 	}
 	return err
+}
+
+// home is the home, if there is one.
+func (h *Host) home() []string {
+	if h.cfg.Home == "" {
+		return nil
+	}
+	return []string{h.cfg.Home}
 }
 
 // shared are those of Config.Write that are there.

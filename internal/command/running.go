@@ -99,11 +99,11 @@ func (k *keeper) begin(ctx context.Context, c Command, s Streams) (*Running, err
 		return nil, err
 	}
 	p, err := k.box.Start(ctx, sandbox.Spec{
-		Argv: c.Argv, Env: k.environment(c), Dir: c.Dir, Umask: c.Umask, Terminal: c.Terminal,
+		Argv: c.Argv, Env: k.environment(c), Dir: c.Dir, Umask: c.Umask, Terminal: c.Terminal, Writable: c.Write,
 		Stdin: s.In, Stdout: s.Out, Stderr: s.Err,
 		Priority: h.cfg.Priority(),
 		Confine: &sandbox.Confine{
-			Write:     slices.Concat([]string{h.cfg.Caches}, h.shared(), c.Write),
+			Write:     slices.Concat([]string{h.cfg.Caches}, h.home(), h.shared(), c.Write),
 			SharedNet: c.Net == sandbox.NetHost, Strict: c.Strict,
 			Memory: limit(c.Limits.Memory, 0), FileSize: limit(c.Limits.FileSize, 0), Processes: limit(c.Limits.Processes, DefaultProcesses),
 		},

@@ -49,6 +49,7 @@ type initProcess struct {
 	spec *initSpec
 	// readOnly is why the folder could not be mounted read-only, or nil.
 	readOnly error
+	whole    int   // a keeper's: the root directory of everything as it was, or 0
 	fewPids  error // why processes could not be limited, or nil
 	// lacks are the abilities that were asked for and cannot be had.
 	lacks []string
@@ -139,7 +140,7 @@ func (in *initProcess) obey(orders chan<- order) {
 		}
 		switch {
 		case o.Spawn:
-			in.spawn(files)
+			in.spawn(files, o.Writable)
 		case o.Exec:
 			orders <- o
 		case o.Poke:

@@ -34,7 +34,7 @@ func (in *initProcess) furnish() *Error {
 	}
 	// What stays is taken before anything covers it.
 	var trees []tree
-	for _, kept := range k.Keep {
+	for _, kept := range append(submounts(k.Home), k.Keep...) {
 		fd, dir, err := take(kept)
 		if errors.Is(err, unix.ENOENT) {
 			continue
@@ -46,11 +46,23 @@ func (in *initProcess) furnish() *Error {
 		defer unix.Close(fd)
 		trees = append(trees, tree{kept.Path, fd, dir})
 	}
+	// What commands may write besides is taken from the whole as it was.
+	whole, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err == nil {
+		defer unix.Close(whole)
+	}
 	// A read-only mount refuses what Landlock does not know of: modes, owners,
 	// times. What is mounted from here on can be written to.
 	all := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &all); err != nil {
 		lack(err, "modes, owners and times of your files can be changed")
+	}
+	if err == nil {
+		err = in.keepWhole(whole)
+	}
+	lack(err, "nothing more can be allowed by --write")
+	if k.Home != "" {
+		lack(coverHome(k.Home), "programs that write to your home fail")
 	}
 	done := map[string]bool{}
 	for _, dir := range temporary {
@@ -60,6 +72,9 @@ func (in *initProcess) furnish() *Error {
 		}
 		done[real] = true
 		lack(unix.Mount("tmpfs", real, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,"+temporarySize), "no "+dir+" of its own: programs cannot write there")
+	}
+	if k.Home != "" {
+		_ = os.MkdirAll(k.Home, 0o700) // a home in a temporary directory is an empty one
 	}
 	var covered []string
 	for _, path := range outermost(k.Hide) {
@@ -127,22 +142,60 @@ func take(kept Kept) (fd int, dir bool, err error) {
 	return fd, st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
 }
 
-// writable makes a path writable again in this mount namespace.
-func writable(path string) error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil || fs.Flags&unix.ST_RDONLY == 0 {
+// scratch is where the keeper puts what it needs and programs must not see; a
+// temporary directory is mounted over it afterwards.
+const scratch = "/tmp"
+
+// keepWhole attaches the tree of everything as it was, where only the keeper's
+// descriptor leads.
+func (in *initProcess) keepWhole(whole int) error {
+	if err := unix.Mount("tmpfs", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,"+temporarySize); err != nil {
 		return err
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
-	if err != nil {
+	for _, dir := range []string{"whole", "upper", "work"} {
+		if err := os.Mkdir(filepath.Join(scratch, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	at := filepath.Join(scratch, "whole")
+	if err := unix.MoveMount(whole, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	attr := unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return err
+	var err error
+	in.whole, err = unix.Open(at, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// coverHome lets programs write in the person's home without a trace: their
+// changes are in memory. Tools make files there without being asked, and fail
+// where they cannot.
+func coverHome(home string) error {
+	for _, dir := range temporary {
+		if strings.HasPrefix(home+"/", dir+"/") {
+			return nil // it is covered with that
+		}
 	}
-	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if strings.ContainsAny(home, ":,\\") {
+		return fmt.Errorf("%s has a character that overlayfs gives a meaning", home)
+	}
+	// Without the option, in a user namespace, nothing could be renamed or
+	// replaced.
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work,userxattr", home, scratch, scratch)
+	if err := unix.Mount("overlay", home, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("mounting an overlay: %w", err)
+	}
+	return nil
+}
+
+// submounts are what is mounted below the home: an overlay does not show it.
+func submounts(home string) (kept []Kept) {
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); home != "" && len(fields) > 4 && strings.HasPrefix(fields[4], home+"/") {
+			kept = append(kept, Kept{Path: fields[4]})
+		}
+	}
+	return kept
 }
 
 // place puts a tree at its path again, whether that has been covered or not.
@@ -213,12 +266,17 @@ func loopbackUp() error {
 // where the program gets one, the terminal's other side are given away.
 func (in *initProcess) settle() (give []int, failed *Error) {
 	in.fewPids = in.limitPids()
-	if c := in.spec.Confine; c != nil {
-		for _, path := range c.Write {
-			if err := writable(path); err != nil {
-				in.lacks = append(in.lacks, "cannot be written to: "+path+" ("+err.Error()+")")
-			}
+	for i, path := range in.spec.Writable {
+		fd := firstTree + i
+		var st unix.Stat_t
+		err := unix.Fstat(fd, &st)
+		if err == nil {
+			err = tree{path, fd, st.Mode&unix.S_IFMT == unix.S_IFDIR}.place()
 		}
+		if err != nil {
+			in.lacks = append(in.lacks, "cannot be written to: "+path+" ("+err.Error()+")")
+		}
+		unix.Close(fd)
 	}
 	if !in.spec.UserNS {
 		// Files of the kernel that root may write, and that concern the machine.

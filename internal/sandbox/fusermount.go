@@ -52,7 +52,7 @@ func MountAt(ctx context.Context, dir string) (_ *Mounted, err error) {
 	var stderr strings.Builder
 	cmd := exec.Command(fusermount, "-o", options, "--", dir)
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Env = append(os.Environ(), "_FUSE_COMMFD="+strconv.Itoa(initSocket))
+	cmd.Env = []string{"_FUSE_COMMFD=" + strconv.Itoa(initSocket)}
 	cmd.Stderr = &stderr
 	// What interrupts a terminal's programs must not take the mount away.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -44,6 +44,9 @@ type KeeperSpec struct {
 	// Keep stays visible, at its path, below what is hidden. It is read-only
 	// unless Writable says so.
 	Keep []Kept
+	// Home is the person's home, a real path: what programs write there goes to
+	// memory. "" leaves it read-only.
+	Home string
 	// Strict makes an error of each thing that is lacking.
 	Strict bool
 }
@@ -183,7 +186,7 @@ func (k *Keeper) spawn(leash *os.File, spec Spec) error {
 	}
 	k.spawning.Lock()
 	defer k.spawning.Unlock()
-	if err := parcel.Send(k.conn, order{Spawn: true}, fds...); err != nil {
+	if err := parcel.Send(k.conn, order{Spawn: true, Writable: spec.Writable}, fds...); err != nil {
 		return &Error{Op: "start", Name: spec.Argv[0], Kind: Lost, Err: fmt.Errorf("the keeper has ended: %w", err)}
 	}
 	return nil
@@ -238,8 +241,12 @@ func (in *initProcess) keep(fresh bool) {
 	select {} // obey goes on
 }
 
+// firstTree is the descriptor of the first of the trees that an init gets, behind
+// its leash.
+const firstTree = initSocket + 1
+
 // spawn starts an init inside, for a leash and three streams.
-func (in *initProcess) spawn(files []*os.File) {
+func (in *initProcess) spawn(files []*os.File, writable []string) {
 	defer parcel.Close(files)
 	if len(files) != parcel.MaxFiles {
 		return
@@ -253,6 +260,16 @@ func (in *initProcess) spawn(files []*os.File) {
 	}
 	cmd := initCommand(files[0], attr)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[1], files[2], files[3]
+	for _, path := range writable {
+		fd, err := unix.OpenTree(in.whole, strings.TrimPrefix(path, "/"), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			cmd.ExtraFiles = append(cmd.ExtraFiles, files[1]) // which cannot be mounted: the init says so
+			continue
+		}
+		f := os.NewFile(uintptr(fd), path)
+		defer f.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, f)
+	}
 	if err := cmd.Start(); err != nil {
 		failed := &Error{Op: "clone", Kind: Namespace, Err: err}
 		var errno syscall.Errno

@@ -188,8 +188,10 @@ func cloneFlags(spec Spec) uintptr {
 }
 
 // initCaps are what an init without uid 0 keeps over its exec: mounting,
-// dropping capabilities from the bounding set, and bringing loopback up.
-var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN}
+// dropping capabilities from the bounding set, bringing loopback up, and what an
+// overlay does in the name of who mounted it (its work directory has mode 0). They
+// reach the user's own files only.
+var initCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER}
 
 // launchInit starts the init and sends it its spec.
 func launchInit(spec Spec, probe bool) (*Process, error) {
@@ -256,6 +258,7 @@ func (spec Spec) forInit() *initSpec {
 		UserNS: spec.UserNS, NoPIDNamespace: spec.NoPIDNamespace,
 		NoView: spec.NoView, NoNamespaces: spec.NoNamespaces, Priority: spec.Priority,
 		Keeper: spec.keeper, Confine: spec.Confine, Terminal: spec.Terminal, Umask: spec.Umask,
+		Writable: spec.Writable,
 	}
 }
 

@@ -16,6 +16,8 @@ type order struct {
 	Group  bool // the signal is for the program's process group
 	Poke   bool // wake the poker
 	Spawn  bool // to a keeper: start an init; carries its leash and three streams
+	// Writable, with Spawn, are the paths of the trees that the init gets.
+	Writable []string
 }
 
 // initSpec is the part of Spec that crosses the socket; descriptors are
@@ -34,6 +36,7 @@ type initSpec struct {
 	Confine        *Confine
 	Terminal       *Terminal
 	Umask          int
+	Writable       []string
 }
 
 // report is what the init tells the daemon. Exactly one thing at a time.

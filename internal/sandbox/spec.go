@@ -37,13 +37,16 @@ type Spec struct {
 
 	Priority Priority
 
-	// Confine, Terminal and Umask are for programs that a Keeper starts.
+	// The fields below are for programs that a Keeper starts.
 
 	// Confine bounds what the program may do; nil: nothing does.
 	Confine *Confine
 	// Terminal gives the program a terminal of its own; nil: none.
 	Terminal *Terminal
 	Umask    int
+	// Writable are files and directories outside, real paths, that are to be the
+	// person's own and writable; Confine.Write must have them too.
+	Writable []string
 
 	keeper *KeeperSpec
 }

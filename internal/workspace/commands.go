@@ -35,7 +35,12 @@ func (d *daemon) openCommands() (err error) {
 	if self, err := os.Executable(); err == nil {
 		keep = append(keep[:len(keep):len(keep)], self)
 	}
+	home, err := filepath.EvalSymlinks(d.variable("HOME"))
+	if err != nil || !filepath.IsAbs(home) || home == "/" {
+		home = ""
+	}
 	d.commands, err = command.New(command.Config{
+		Home: home,
 		Root: d.root, Base: way.Base, UserNS: d.mode.UserNS, NoPIDNamespace: d.mode.NoPIDNamespace,
 		Hide: hide, Keep: keep,
 		Sockets: filepath.Join(p.Runtime, "b"), Agent: d.branchAgent,
