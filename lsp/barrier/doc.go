@@ -5,7 +5,9 @@
 // which settings and arguments a shadow of it needs, which languages it takes,
 // and how to make its [Barrier]. A Barrier sees every message of one instance in
 // wire order ([Barrier.Observe]) and blocks its callers until what they ask for
-// is proven. It talks to the instance through the small [Host]. One file per
+// is proven. It talks to the instance through the small [Host]. What a server does
+// not take in by its messages alone a Barrier may ask to hear ([Toucher]) and to do
+// something about ([Settler]). One file per
 // server; the file's comment on the barrier says what proves finality, and where
 // in the server's source that is to be read. For a server without a file there
 // is the ladder (ladder.go), which names the rung it stood on, so that a reader
