@@ -56,7 +56,8 @@
 //	   └────── socket ───────────── init ── …
 //
 // Around commands ([KeeperSpec], [Confine]) everything is mounted read-only but
-// the view, temporary directories in memory and what is named; the daemon's own
+// the view, temporary directories in memory, the home with what is written there
+// in memory too (overlayfs), and what is named; the daemon's own
 // directories, and sockets on which others listen, are covered; terminals are of
 // an own kind (devpts); Landlock keeps device files, mounting, and in a shared
 // network abstract sockets out of reach, and is the second lock on files. What
