@@ -21,7 +21,7 @@ func few(t *testing.T) config {
 	t.Helper()
 	need.FUSE(t)
 	need.UserNS(t)
-	return config{shadowlsp: need.Shadowlsp(t), steps: 6, branches: 2, jobs: 1, dependents: 2, whole: 0.3, verbose: true}
+	return config{shadowlsp: need.Shadowlsp(t), steps: 4, branches: 2, jobs: 1, dependents: 1, whole: 0.2, verbose: true}
 }
 
 // Few steps of what is quick; `make oracle` makes many of everything.
