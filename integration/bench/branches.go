@@ -25,7 +25,6 @@ type crowd struct {
 	subjects         []subject
 	agents, rounds   int
 	truths           [][][2]string // by agent, round; of the edited and the dependent file
-	aged             int           // truths that a server of some age had told wrong
 	verifiers, alone int
 	stopped          []int // processes, by pause
 }
