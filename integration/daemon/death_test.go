@@ -45,6 +45,8 @@ func TestTheServerDies(t *testing.T) {
 		dead := w.server(t)
 		dead.signal(t, syscall.SIGSTOP)
 		a.open(t, "lib/lib.go", libText(word), 100+round)
+		// A state of its own: of another the answer may be known.
+		other.open(t, "own/own.go", "package own\n\n// "+word+" is no name here.\nconst N = 1\n", 100+round)
 		lint, err := a.ask("textDocument/diagnostic", document(w.uri("use/use.go")))
 		must(t, err)
 		hover, err := other.ask("textDocument/hover", at(w.uri("use/use.go"), 6, 12))
