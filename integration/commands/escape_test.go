@@ -59,6 +59,7 @@ func TestEscapesByPath(t *testing.T) {
 		`umount -l . ; umount -l $PWD; echo x >$D/file`,
 		`unshare -Urm sh -c "umount -l $PWD; mount -o remount,rw,bind / ; echo x >$D/file; mount --bind $D lib; echo x >lib/file"`,
 		`unshare -Urm sh -c "mount -t tmpfs none /mnt && cd /mnt && mkdir o && pivot_root . o && umount -l o; echo x >/o$D/file"`,
+		`umount /tmp; umount -l /tmp; echo x >/tmp/whole$D/file; unshare -Urm sh -c "umount -l /tmp; echo x >/tmp/whole$D/file; mkdir /mnt/x; mount --move /tmp /mnt; echo x >/tmp/whole$D/file"`,
 		`nsenter -t 1 -m sh -c "echo x >$D/file"`, `chroot / sh -c "echo x >$D/file"`,
 		`python3 -c "
 import os, ctypes, struct

@@ -75,6 +75,10 @@ func TestFullScreen(t *testing.T) {
 	out := &output{from: person}
 	out.until(t, "size 20 x 60.")
 	resize(t, person, 30, 90)
+	// A signal that comes just before curses waits for a key is seen with the next
+	// key.
+	_, err = person.WriteString(" ")
+	must(t, err)
 	out.until(t, "30 x 90.")
 	_, err = person.WriteString("q")
 	must(t, err)

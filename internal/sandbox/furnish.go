@@ -23,12 +23,7 @@ const temporarySize = "size=25%"
 
 // furnish makes a keeper's surroundings, before the view is mounted among them.
 func (in *initProcess) furnish() *Error {
-	k := in.spec.Keeper
-	lack := func(err error, lost string) {
-		if err != nil {
-			in.lacks = append(in.lacks, lost+" ("+err.Error()+")")
-		}
-	}
+	k, lack := in.spec.Keeper, in.lack
 	if k.Net == NetPrivate {
 		lack(loopbackUp(), "no loopback: commands of a branch cannot reach each other")
 	}
@@ -64,17 +59,8 @@ func (in *initProcess) furnish() *Error {
 	if k.Home != "" {
 		lack(coverHome(k.Home), "programs that write to your home fail")
 	}
-	done := map[string]bool{}
-	for _, dir := range temporary {
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil || done[real] {
-			continue
-		}
-		done[real] = true
-		lack(unix.Mount("tmpfs", real, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,"+temporarySize), "no "+dir+" of its own: programs cannot write there")
-	}
-	if k.Home != "" {
-		_ = os.MkdirAll(k.Home, 0o700) // a home in a temporary directory is an empty one
+	if failed := in.ownTemporary(); failed != nil {
+		return failed
 	}
 	var covered []string
 	for _, path := range outermost(k.Hide) {
@@ -99,6 +85,35 @@ func (in *initProcess) furnish() *Error {
 	}
 	if k.Strict && len(in.lacks) > 0 {
 		return &Error{Op: "prepare", Kind: Namespace, Err: errors.New(strings.Join(in.lacks, "; "))}
+	}
+	return nil
+}
+
+// lack notes what cannot be had, if there is an error.
+func (in *initProcess) lack(err error, lost string) {
+	if err != nil {
+		in.lacks = append(in.lacks, lost+" ("+err.Error()+")")
+	}
+}
+
+// ownTemporary mounts the temporary directories, and makes a home that is below
+// one of them.
+func (in *initProcess) ownTemporary() *Error {
+	done := map[string]bool{}
+	for _, dir := range temporary {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil || done[real] {
+			continue
+		}
+		done[real] = true
+		err = unix.Mount("tmpfs", real, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,"+temporarySize)
+		if err != nil && dir == scratch && in.whole != 0 {
+			return &Error{Op: "mount over", Name: real, Kind: Mount, Err: err} // what is below must not be seen
+		}
+		in.lack(err, "no "+dir+" of its own: programs cannot write there")
+	}
+	if home := in.spec.Keeper.Home; home != "" {
+		_ = os.MkdirAll(home, 0o700) // a home in a temporary directory is an empty one
 	}
 	return nil
 }
