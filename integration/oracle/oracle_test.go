@@ -69,37 +69,37 @@ func TestAWithheldEditIsNoticed(t *testing.T) {
 	}
 }
 
-// The rules of every grammar fit its project, or they would never be tried.
+// The rules of every grammar fit a project that uses it, or they would never be
+// tried.
 func TestEveryRuleFits(t *testing.T) {
+	fits := map[string]bool{}
 	for _, s := range servers {
-		t.Run(s.Name, func(t *testing.T) {
-			if s.Project.Source != "" {
-				need.Source(t, s.Project.Source)
+		if s.Unknown {
+			continue
+		}
+		if s.Project.Source != "" {
+			need.Source(t, s.Project.Source)
+		}
+		texts, err := s.Project.make(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		edited := 0
+		for path, text := range texts {
+			if !matches(s.Grammar.Edit, path) {
+				continue
 			}
-			texts, err := s.Project.make(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			edited := 0
-			fits := map[string]int{}
-			for path, text := range texts {
-				if !matches(s.Grammar.Edit, path) {
-					continue
-				}
-				edited++
-				for _, rule := range s.Grammar.Rules {
-					if expression(rule.Find).MatchString(text) {
-						fits[rule.Name+rule.Find]++
-					}
-				}
-			}
-			t.Logf("%d files, %d of them edited", len(texts), edited)
+			edited++
 			for _, rule := range s.Grammar.Rules {
-				if fits[rule.Name+rule.Find] == 0 {
-					t.Errorf("%q (%s) fits nowhere", rule.Name, rule.Find)
-				}
+				fits[rule.Find] = fits[rule.Find] || expression(rule.Find).MatchString(text)
 			}
-		})
+		}
+		t.Logf("%s: %d files, %d of them edited", s.Name, len(texts), edited)
+	}
+	for find, fit := range fits {
+		if !fit {
+			t.Errorf("%s fits nowhere", find)
+		}
 	}
 }
 
