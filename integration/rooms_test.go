@@ -37,7 +37,7 @@ var rooms = []room{
 }
 
 // everyTest may be imported by the tests of any room.
-var everyTest = []string{"integration/need"}
+var everyTest = []string{"integration/need", "integration/client"}
 
 // owners says which rooms alone may name a foreign package: what is behind one
 // door can be replaced there. A name ending in "/" stands for all below it.
