@@ -50,7 +50,7 @@ func (l lingering) with(documents []shadow.Document, root string, over *overlay.
 		}
 		d.text = text
 		l[key] = d
-		all = append(all, shadow.Document{URI: d.uri, LanguageID: d.language, Text: text})
+		all = append(all, shadow.Document{URI: d.uri, LanguageID: d.language, Text: text, Quiet: true})
 	}
 	return all
 }

@@ -109,6 +109,8 @@ type Document struct {
 	URI, LanguageID string
 	Version         int32
 	Text            string
+	// Quiet: nobody asks about it in this turn.
+	Quiet bool
 }
 
 // Published is the last publishDiagnostics of one document.

@@ -107,6 +107,7 @@ type clangdBarrier struct {
 	// sent is modified when a document was last sent; resending is one that is
 	// sent again, which modifies nothing.
 	sent      map[string]uint64
+	whole     map[string]uint64 // modified when it was last built from nothing
 	resending string
 	// touched is modified when a file last changed, other than by its document;
 	// created when one came.
@@ -119,7 +120,7 @@ type clangdBarrier struct {
 }
 
 func newClangd(h Host) *clangdBarrier {
-	return &clangdBarrier{host: h, sent: map[string]uint64{}}
+	return &clangdBarrier{host: h, sent: map[string]uint64{}, whole: map[string]uint64{}}
 }
 
 // Observe implements Barrier.
@@ -136,6 +137,9 @@ func (c *clangdBarrier) Observe(e Event) {
 			uri := uriOf(e.Msg.Params, "textDocument", "uri")
 			if uri != c.resending {
 				c.modified++
+			}
+			if e.Msg.Method == "textDocument/didOpen" {
+				c.whole[uri] = c.modified
 			}
 			c.sent[uri] = c.modified
 		case "textDocument/didClose":
@@ -207,7 +211,7 @@ func (c *clangdBarrier) Final(ctx context.Context, uris []string) (Result, error
 func (c *clangdBarrier) Settle(ctx context.Context) error {
 	var known bool
 	c.watch.view(func() { known = c.touched <= c.proven && c.created <= c.proven })
-	if known {
+	if known && !c.behind() {
 		return nil
 	}
 	return c.error("settle", c.settle(ctx))
@@ -225,7 +229,7 @@ func (c *clangdBarrier) settle(ctx context.Context) error {
 			trusted = time.Until(c.trusted)
 		}
 	})
-	if known {
+	if known && !c.behind() {
 		return nil
 	}
 	if err := c.rest(ctx, trusted); err != nil {
@@ -242,6 +246,19 @@ func (c *clangdBarrier) settle(ctx context.Context) error {
 		c.proven = max(c.proven, modified)
 	})
 	return nil
+}
+
+// behind says whether a document that is asked about was quiet when files changed.
+func (c *clangdBarrier) behind() bool {
+	documents := c.host.Documents()
+	var found bool
+	c.watch.view(func() {
+		for _, d := range documents {
+			uri := docuri.Canonical(d.URI)
+			found = found || !d.Quiet && (c.sent[uri] < c.touched || c.whole[uri] < c.created)
+		}
+	})
+	return found
 }
 
 // rest waits until clangd does not trust what it knows about flags any more.
@@ -266,12 +283,14 @@ func (c *clangdBarrier) resend(ctx context.Context) error {
 	for _, d := range c.host.Documents() {
 		uri := docuri.Canonical(d.URI)
 		var again, force bool
-		c.watch.view(func() {
-			sent := c.sent[uri]
-			again = sent < c.touched || sent < c.created || c.created > c.proven
-			force = c.created > c.proven
+		c.watch.update(func() {
+			if c.flagged > c.proven {
+				delete(c.whole, uri) // built before the flags were read again
+			}
+			force = c.whole[uri] < c.created
+			again = force || c.sent[uri] < c.touched
 		})
-		if !again {
+		if !again || d.Quiet {
 			continue
 		}
 		edits := []Edit{{Path: []string{"wantDiagnostics"}, Value: Raw(true)}}
@@ -280,7 +299,11 @@ func (c *clangdBarrier) resend(ctx context.Context) error {
 		}
 		c.watch.update(func() { c.resending = uri })
 		err := c.host.Resend(ctx, d.URI, edits)
-		c.watch.update(func() { c.resending = "" })
+		c.watch.update(func() {
+			if c.resending = ""; err == nil && force {
+				c.whole[uri] = c.modified
+			}
+		})
 		if err != nil {
 			return err
 		}

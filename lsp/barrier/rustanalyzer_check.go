@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -157,20 +159,22 @@ func (r *rustBarrier) askWorkspaces(ctx context.Context) (int, error) {
 }
 
 // items are the diagnostics of the documents: what is pulled, and behind it what
-// cargo's check has published. Without uris: those of the open documents, and of
-// others what the check says, as a client has them.
+// cargo's check has published. Without uris: those of the open documents and of
+// all that the check speaks of; a document has the same ones however it is asked for.
 func (r *rustBarrier) items(ctx context.Context, uris []string) (map[string]Item, error) {
 	table := r.host.Table()
 	items := make(map[string]Item, len(uris))
 	if len(uris) == 0 {
+		wanted := map[string]bool{}
 		for uri, p := range table {
 			if len(p.Diagnostics) > len("[]") {
-				items[uri] = Item{Diagnostics: p.Diagnostics}
+				wanted[uri] = true
 			}
 		}
 		for _, d := range r.host.Documents() {
-			uris = append(uris, docuri.Canonical(d.URI))
+			wanted[docuri.Canonical(d.URI)] = true
 		}
+		uris = slices.Collect(maps.Keys(wanted))
 	}
 	for _, uri := range uris {
 		item, err := r.item(ctx, uri)

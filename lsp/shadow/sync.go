@@ -26,7 +26,10 @@ type Target struct {
 }
 
 // Document is a document that is to be open.
-type Document struct{ URI, LanguageID, Text string }
+type Document struct {
+	URI, LanguageID, Text string
+	Quiet                 bool // it is open for what the server keeps of it; nobody asks about it
+}
 
 // SyncStats counts what Sync sent.
 type SyncStats struct {
@@ -236,6 +239,10 @@ func (s syncing) openOrChange(d Document) error {
 	case !open:
 		return s.open(d)
 	case old.LanguageID == d.LanguageID && old.Text == d.Text:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		old.Quiet = d.Quiet
+		s.docs[docuri.Canonical(old.URI)] = old
 		return nil
 	case old.LanguageID != d.LanguageID || s.caps.change == syncNone:
 		if err := s.close(old); err != nil {
@@ -247,7 +254,7 @@ func (s syncing) openOrChange(d Document) error {
 	if s.caps.change == syncIncremental {
 		edits = s.caps.encoding.Diff(old.Text, d.Text)
 	}
-	old.Version, old.Text = s.nextVersion(), d.Text
+	old.Version, old.Text, old.Quiet = s.nextVersion(), d.Text, d.Quiet
 	params := map[string]any{
 		"textDocument":   identifier{URI: old.URI, Version: old.Version},
 		"contentChanges": edits,
@@ -267,7 +274,7 @@ func (s syncing) completed(params map[string]any) any {
 }
 
 func (s syncing) open(d Document) error {
-	opened := barrier.Document{URI: d.URI, LanguageID: d.LanguageID, Version: s.nextVersion(), Text: d.Text}
+	opened := barrier.Document{URI: d.URI, LanguageID: d.LanguageID, Version: s.nextVersion(), Text: d.Text, Quiet: d.Quiet}
 	keep := func() {
 		s.docs[docuri.Canonical(d.URI)] = opened
 		s.stats.Opened++
