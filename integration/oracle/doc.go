@@ -18,7 +18,7 @@
 // (sandbox.Busy). That is slow and works for every server alike.
 //
 // Where the two differ, the reference is started again, with the documents
-// opened in the opposite order. A difference is explained if another run of the
+// opened in other orders. A difference is explained if another run of the
 // bare server says what shadowlsp said; then it is the server that disagrees with
 // itself. Any other is not, and the exit status says so.
 //

@@ -42,9 +42,9 @@ type reference struct {
 }
 
 // fresh returns what a new server says on a copy of from in the state st: the
-// diagnostics of every document that has any, or that is open. backward opens
-// the documents in the opposite order.
-func fresh(ctx context.Context, s Server, from, dir string, env []string, st state, backward bool) (_ map[string]lints, took time.Duration, err error) {
+// diagnostics of every document that has any, or that is open. order
+// arranges the documents for opening.
+func fresh(ctx context.Context, s Server, from, dir string, env []string, st state, order func([]string)) (_ map[string]lints, took time.Duration, err error) {
 	if err := errors.Join(os.RemoveAll(dir), stage.Copy(dir, from)); err != nil {
 		return nil, 0, err
 	}
@@ -83,7 +83,7 @@ func fresh(ctx context.Context, s Server, from, dir string, env []string, st sta
 		}
 		began = time.Now()
 	}
-	open, err := r.open(st, backward)
+	open, err := r.open(st, order)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -128,11 +128,9 @@ func (r *reference) hear(method string, params json.RawMessage) {
 
 // open opens the overridden files that the server takes, and those that the
 // agent holds open.
-func (r *reference) open(st state, backward bool) (paths []string, err error) {
+func (r *reference) open(st state, order func([]string)) (paths []string, err error) {
 	paths = slices.Sorted(maps.Keys(r.server.opened(st)))
-	if backward {
-		slices.Reverse(paths)
-	}
+	order(paths)
 	for n, path := range paths {
 		text, err := os.ReadFile(filepath.Join(r.dir, path))
 		if err != nil {

@@ -89,12 +89,12 @@ func (q question) key() [32]byte {
 }
 
 // reference is what a fresh server says of a question's state.
-func (v *verdicts) reference(ctx context.Context, q question, worker, try int) (map[string]lints, error) {
+func (v *verdicts) reference(ctx context.Context, q question, worker, try int, order func([]string)) (map[string]lints, error) {
 	top := filepath.Dir(v.r.stage.Dir)
 	// As long as the workspace's own name, for what depends on that.
 	dir := filepath.Join(top, fmt.Sprintf("copy%03d", worker))
 	env := v.r.server.env(v.r.stage.Env, filepath.Join(top, fmt.Sprintf("cache-copy%d", worker)))
-	found, took, err := fresh(ctx, v.r.server, v.r.source, dir, env, q.state, try%2 == 1)
+	found, took, err := fresh(ctx, v.r.server, v.r.source, dir, env, q.state, order)
 	if err == nil && try == 0 {
 		v.mu.Lock()
 		v.fresh = append(v.fresh, took)
@@ -118,7 +118,7 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 	v.mu.Unlock()
 	if said == nil {
 		var err error
-		if said, err = v.reference(ctx, q, worker, 0); err != nil {
+		if said, err = v.reference(ctx, q, worker, 0, func([]string) {}); err != nil {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			if ctx.Err() == nil {
@@ -135,7 +135,7 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 	explained := map[string]bool{}
 	var others []map[string]lints
 	for try := 1; try <= again && len(explained) < len(differ); try++ {
-		other, err := v.reference(ctx, q, worker, try)
+		other, err := v.reference(ctx, q, worker, try, q.order(try, differ))
 		if err != nil {
 			break
 		}
@@ -183,6 +183,28 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 			if !slices.Equal(other[path], said[path]) {
 				fmt.Fprintf(v.r.out, "      fresh server no. %d says something else again: %q\n", n+2, other[path])
 			}
+		}
+	}
+}
+
+// order is how another run opens the documents: in the opposite order, then what
+// differs first, then that in the opposite order too.
+func (q question) order(try int, differ []string) func([]string) {
+	return func(paths []string) {
+		if try != 2 {
+			slices.Reverse(paths)
+		}
+		if try != 1 {
+			slices.SortStableFunc(paths, func(a, b string) int {
+				x, y := slices.Contains(differ, a), slices.Contains(differ, b)
+				switch {
+				case x == y:
+					return 0
+				case x:
+					return -1
+				}
+				return 1
+			})
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -225,9 +227,9 @@ func (p *pyrightBarrier) pullAll(ctx context.Context, uris []string, items map[s
 		open[docuri.Canonical(d.URI)] = d.URI
 	}
 	if len(uris) == 0 {
-		for uri := range open {
-			uris = append(uris, uri)
-		}
+		// In an order that is always the same: what it infers may depend on
+		// what it has looked at before.
+		uris = slices.Sorted(maps.Keys(open))
 	}
 	var identifier json.RawMessage
 	if registered := p.host.Registrations("textDocument/diagnostic"); len(registered) > 0 {
