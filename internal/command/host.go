@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"os"
 	"path/filepath"
@@ -37,8 +39,11 @@ type Config struct {
 	// ends.
 	Agent func(ctx context.Context, branch string, c net.Conn)
 	// Caches is the directory that takes the place of the tools' caches in the
-	// person's home; it is made.
-	Caches string
+	// person's home, and Layers that for branches' own changes of those that show
+	// the person's; they are made, and Layers is emptied.
+	Caches, Layers string
+	// Env is the person's environment, which says where his caches are.
+	Env []string
 	// Write are paths that every command may change: the tool caches that the
 	// person shares with his agents.
 	Write []string
@@ -75,7 +80,8 @@ func New(cfg Config) (*Host, error) {
 		cfg.Idle = DefaultIdle
 	}
 	_ = os.RemoveAll(cfg.Sockets) // a killed daemon's
-	for _, dir := range []string{cfg.Caches, cfg.Sockets} {
+	removeLayers(cfg.Layers)
+	for _, dir := range []string{cfg.Caches, cfg.Layers, cfg.Sockets} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fail("preparing to run commands", Unable, "%w", err)
 		}
@@ -163,6 +169,9 @@ func (h *Host) leave(k *keeper) {
 // Drop ends the commands and keepers of a branch and waits until they are gone.
 func (h *Host) Drop(branch string) {
 	h.end(func(at key) bool { return at.branch == branch })
+	for _, net := range []sandbox.Net{sandbox.NetPrivate, sandbox.NetNone, sandbox.NetHost} {
+		removeLayers(h.layers(key{branch, net}))
+	}
 }
 
 // Close ends all commands and keepers, and starts no more.
@@ -275,7 +284,7 @@ func (k *keeper) start(over *overlay.Branch) error {
 	}
 	box, err := sandbox.StartKeeper(context.Background(), sandbox.KeeperSpec{
 		Mount: h.cfg.Root, UserNS: h.cfg.UserNS, NoPIDNamespace: h.cfg.NoPIDNamespace,
-		Net: k.key.net, Home: h.cfg.Home, Hide: slices.Concat(h.cfg.Hide, listening(h.cfg.Root, h.cfg.Hide)), Keep: keep,
+		Net: k.key.net, Home: h.cfg.Home, Layered: k.layered(), Hide: slices.Concat(h.cfg.Hide, listening(h.cfg.Root, h.cfg.Hide)), Keep: keep,
 	})
 	if err != nil {
 		return err
@@ -294,6 +303,54 @@ func (k *keeper) start(over *overlay.Branch) error {
 		_ = view.Close() // the cause is what counts
 	}
 	return err
+}
+
+// layers is the directory of a keeper's own changes to caches.
+func (h *Host) layers(at key) string {
+	sum := sha256.Sum256([]byte(string(at.net) + " " + at.branch))
+	return filepath.Join(h.cfg.Layers, hex.EncodeToString(sum[:8]))
+}
+
+// layered is Go's build cache: what is in it goes by the content that it was made
+// of, so the person's is as good for a branch as its own, and a first build need
+// not begin with the standard library. What the branch builds is its own.
+func (k *keeper) layered() []sandbox.Layered {
+	person := value(k.host.cfg.Env, goCache)
+	if person == "" {
+		dir := value(k.host.cfg.Env, "XDG_CACHE_HOME")
+		if dir == "" {
+			dir = filepath.Join(k.host.cfg.Home, ".cache")
+		}
+		person = filepath.Join(dir, "go-build")
+	}
+	person, err := filepath.EvalSymlinks(person)
+	if err != nil || !filepath.IsAbs(person) {
+		return nil // the person has none
+	}
+	at := k.host.layers(k.key)
+	l := sandbox.Layered{
+		Path: filepath.Join(k.host.cfg.Caches, "go-build"), Lower: person,
+		Upper: filepath.Join(at, "upper"), Work: filepath.Join(at, "work"),
+	}
+	for _, dir := range []string{l.Path, l.Upper, l.Work} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			k.host.cfg.Log.Warn().Err(err).Msg("branches share a Go build cache")
+			return nil
+		}
+	}
+	return []sandbox.Layered{l}
+}
+
+// removeLayers removes a directory of layers, of whatever depth: overlayfs keeps
+// one in each that only its owner may open, after a change of mode.
+func removeLayers(dir string) {
+	for _, pattern := range []string{"work/work", "*/work/work"} {
+		locked, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, d := range locked {
+			_ = os.Chmod(d, 0o700)
+		}
+	}
+	_ = os.RemoveAll(dir)
 }
 
 // home is the home, if there is one.

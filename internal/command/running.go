@@ -218,11 +218,13 @@ var temporary = []string{"TMPDIR", "TMP", "TEMP", "TEMPDIR", "GOTMPDIR"}
 // read in the home (module caches, registries) stays where it is.
 var caches = []struct{ variable, home, dir string }{
 	{"XDG_CACHE_HOME", ".cache", "xdg"},
-	{"GOCACHE", ".cache/go-build", "go-build"},
+	{goCache, ".cache/go-build", "go-build"},
 	{"npm_config_cache", ".npm", "npm"},
 	{"PIP_CACHE_DIR", ".cache/pip", "pip"},
 	{"YARN_CACHE_FOLDER", ".cache/yarn", "yarn"},
 	{"CCACHE_DIR", ".cache/ccache", "ccache"},
 }
+
+const goCache = "GOCACHE"
 
 func number36(n int) string { return strconv.FormatInt(int64(n), 36) }

@@ -27,6 +27,9 @@ func (in *initProcess) furnish() *Error {
 	if k.Net == NetPrivate {
 		lack(loopbackUp(), "no loopback: commands of a branch cannot reach each other")
 	}
+	for _, l := range k.Layered {
+		lack(layer(l.Path, l.Lower, l.Upper, l.Work), "branches share "+l.Path+", which begins empty")
+	}
 	// What stays is taken before anything covers it.
 	var trees []tree
 	for _, kept := range append(submounts(k.Home), k.Keep...) {
@@ -190,13 +193,20 @@ func coverHome(home string) error {
 			return nil // it is covered with that
 		}
 	}
-	if strings.ContainsAny(home, ":,\\") {
-		return fmt.Errorf("%s has a character that overlayfs gives a meaning", home)
+	return layer(home, home, scratch+"/upper", scratch+"/work")
+}
+
+// layer shows lower at path, and takes the changes into upper.
+func layer(path, lower, upper, work string) error {
+	for _, dir := range []string{lower, upper, work} {
+		if strings.ContainsAny(dir, ":,\\") {
+			return fmt.Errorf("%s has a character that overlayfs gives a meaning", dir)
+		}
 	}
-	// Without the option, in a user namespace, nothing could be renamed or
+	// Without the last option, in a user namespace, nothing could be renamed or
 	// replaced.
-	options := fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work,userxattr", home, scratch, scratch)
-	if err := unix.Mount("overlay", home, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", lower, upper, work)
+	if err := unix.Mount("overlay", path, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mounting an overlay: %w", err)
 	}
 	return nil

@@ -47,6 +47,8 @@ type KeeperSpec struct {
 	// Home is the person's home, a real path: what programs write there goes to
 	// memory. "" leaves it read-only.
 	Home string
+	// Layered are caches of the person's with the branch's own changes over them.
+	Layered []Layered
 	// Strict makes an error of each thing that is lacking.
 	Strict bool
 }
@@ -56,6 +58,10 @@ type Kept struct {
 	Path     string
 	Writable bool
 }
+
+// Layered is a directory at Path that shows Lower, and takes every change into
+// Upper; Work is an empty directory beside Upper. All are absolute and there.
+type Layered struct{ Path, Lower, Upper, Work string }
 
 const noNetwork = "no network of its own: commands reach what you reach, and two branches cannot use one port"
 

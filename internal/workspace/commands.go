@@ -44,7 +44,8 @@ func (d *daemon) openCommands() (err error) {
 		Root: d.root, Base: way.Base, UserNS: d.mode.UserNS, NoPIDNamespace: d.mode.NoPIDNamespace,
 		Hide: hide, Keep: keep,
 		Sockets: filepath.Join(p.Runtime, "b"), Agent: d.branchAgent,
-		Caches: filepath.Join(p.State, "caches"), Write: d.runWrite(),
+		Caches: filepath.Join(p.State, "caches"), Layers: filepath.Join(p.State, "cache-layers"), Env: d.cfg.Env,
+		Write:    d.runWrite(),
 		Priority: d.priority, Log: d.cfg.Log,
 	})
 	return err
