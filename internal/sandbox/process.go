@@ -137,7 +137,7 @@ func (p *Process) ready(take func([]*os.File) bool) error {
 	var r report
 	files, err := parcel.Receive(p.conn, &r)
 	if err == nil && r.Mounted != nil {
-		p.FreshProc, p.Lacks = r.Mounted.FreshProc, r.Lacks
+		p.FreshProc, p.Lacks = r.Mounted.FreshProc, append(p.Lacks, r.Lacks...)
 		if take(files) {
 			return nil
 		}
@@ -243,6 +243,9 @@ func launchInit(spec Spec, probe bool) (*Process, error) {
 	}
 	asked := spec.forInit()
 	asked.Probe = probe
+	if err := spec.Group.put(cmd.Process.Pid); err != nil {
+		p.Lacks = append(p.Lacks, "its memory is not bounded ("+err.Error()+")")
+	}
 	if err = parcel.Send(conn, order{Spec: asked}); err != nil {
 		conn.Close()
 		cmd.Wait()

@@ -36,6 +36,9 @@ type Spec struct {
 	NoNamespaces bool
 
 	Priority Priority
+	// Group is a control group for the program and all around it; nil is the
+	// caller's own.
+	Group *Group
 
 	// The fields below are for programs that a Keeper starts.
 

@@ -75,6 +75,7 @@ type daemon struct {
 	commands  *command.Host // nil where the mode is none for commands
 	trace     *trace.Sink
 	serverLog *os.File
+	group     *sandbox.Group // of the instances; nil where none can be had
 	token     string
 	addresses Addresses
 	began     time.Time
@@ -189,6 +190,7 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if err = d.listen(ctx, l); err != nil {
 		return nil, nil, err
 	}
+	d.openGroup()
 	d.ctx, d.stop = context.WithCancel(ctx)
 	return d, l, nil
 }
@@ -248,6 +250,9 @@ func (d *daemon) closeStores() {
 		if err := d.way.Close(); err != nil {
 			d.cfg.Log.Warn().Err(err).Msg("closing the base")
 		}
+	}
+	if err := d.group.Close(); err != nil {
+		d.cfg.Log.Warn().Err(err).Msg("removing the control group of the servers")
 	}
 	d.closeLayers()
 	if d.serverLog != nil {

@@ -118,7 +118,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	inst.proc, inst.sight, err = p.d.way.start(ctx, sandbox.Spec{
 		Argv: p.profile.Arguments(l.Command), Env: append(slices.Clip(l.Env), quietGit), Dir: l.Dir, Mount: p.d.root,
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
-		Priority: p.d.priority(),
+		Priority: p.d.priority(), Group: p.d.group,
 	}, p, inst.scratch, inst.log)
 	// Ours must not keep the pipes open: the server's end is seen by them.
 	stdin.Close()

@@ -3,10 +3,12 @@ package workspace
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"shadowlsp/internal/sandbox"
 	"shadowlsp/scheduler"
 )
 
@@ -22,6 +24,32 @@ const (
 	stuckAfter = time.Minute
 )
 
+// least is what the kernel allows at least beyond the budget.
+const least = 1 << 30
+
+// budget is what all instances together may have resident; none if negative.
+func (d *daemon) budget() int64 {
+	if d.cfg.MemoryBudget == 0 {
+		return physicalMemory() / 2
+	}
+	return d.cfg.MemoryBudget
+}
+
+// openGroup makes the control group of the instances, where one can be had. It
+// is for what grows faster than watchInstances looks, so it allows a half more.
+func (d *daemon) openGroup() {
+	budget := d.budget()
+	if budget <= 0 {
+		return
+	}
+	group, err := sandbox.NewGroup(filepath.Base(d.cfg.Place.State), budget+max(budget/2, least))
+	if err != nil {
+		d.cfg.Log.Info().Err(err).Msg("the memory of servers is watched, and not bounded by the kernel")
+		return
+	}
+	d.group = group
+}
+
 // watched is what is remembered of an instance between two looks.
 type watched struct {
 	cpu   uint64    // ticks, of all its processes
@@ -33,10 +61,7 @@ type watched struct {
 func (d *daemon) watchInstances() {
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()
-	budget := d.cfg.MemoryBudget
-	if budget == 0 {
-		budget = physicalMemory() / 2
-	}
+	budget := d.budget()
 	seen := map[*instance]watched{}
 	replaced := map[*pool]time.Time{}
 	for {

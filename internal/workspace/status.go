@@ -27,6 +27,8 @@ type Status struct {
 	Layers   LayersStatus   `json:"layers"`
 	Mode     mode.Decision  `json:"mode"`
 	Memory   uint64         `json:"memoryBytes"` // of the daemon's heap and stacks
+	// Group is the control group that bounds the servers' memory, or "none".
+	Group string `json:"controlGroup"`
 	// Goroutines are the daemon's: with nothing to do there are some dozens.
 	Goroutines int    `json:"goroutines"`
 	Dropped    uint64 `json:"traceDropped"`
@@ -79,7 +81,7 @@ type BranchStatus struct {
 func (d *daemon) status() Status {
 	s := Status{
 		Root: d.root, PID: os.Getpid(), Uptime: time.Since(d.began).Seconds(), Agent: d.addresses,
-		Fronts: []FrontStatus{}, Servers: []ServerStatus{}, Branches: []BranchStatus{}, Dropped: d.trace.Dropped(), Goroutines: runtime.NumGoroutine(),
+		Fronts: []FrontStatus{}, Servers: []ServerStatus{}, Branches: []BranchStatus{}, Dropped: d.trace.Dropped(), Group: d.group.String(), Goroutines: runtime.NumGoroutine(),
 	}
 	s.Layers, s.Mode = d.layers, d.mode
 	s.Layers.Used = d.store.Used()

@@ -1,0 +1,60 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"shadowlsp/integration/need"
+)
+
+// What a program starts shares its group's memory, and who takes more is ended.
+func TestGroup(t *testing.T) {
+	need.Root(t)
+	g, err := NewGroup("test-"+strconv.Itoa(os.Getpid()), 64<<20)
+	if err != nil {
+		t.Skip(err)
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			g.Close()
+		}
+	}()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := Start(t.Context(), Spec{
+		// The shell's child holds 256 MB in memory.
+		Argv: []string{"sh", "-c", `cat /proc/self/cgroup; head -c 268435456 /dev/zero | tail -c 268435456 | wc -c; echo end`},
+		Env:  []string{"PATH=/usr/bin:/bin"}, Dir: "/", Mount: t.TempDir(), NoView: true, UserNS: NeedsUserNS(), Stdout: w, Group: g,
+	})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Exec(); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, 0, 4096)
+	for buf := make([]byte, 4096); ; {
+		n, err := r.Read(buf)
+		if out = append(out, buf[:n]...); err != nil {
+			break
+		}
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	if text := string(out); !strings.Contains(text, filepath.Base(g.dir)) || strings.Contains(text, "268435456") || len(p.Lacks) > 0 {
+		t.Errorf("it said %s, lacks %v", text, p.Lacks)
+	}
+	closed = true
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+}
