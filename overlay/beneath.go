@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -210,16 +211,23 @@ func listFd(fd int, out []DirEntry) ([]DirEntry, error) {
 			return out, err
 		}
 		for rest := buf[:n]; len(rest) > 0; {
-			d := (*unix.Dirent)(unsafe.Pointer(&rest[0]))
-			const header = int(unsafe.Offsetof(unix.Dirent{}.Name))
-			name := rest[header:d.Reclen]
-			rest = rest[d.Reclen:]
+			// Read by offsets: a unix.Dirent is as long as the longest name, and
+			// may reach over the end of the buffer.
+			const (
+				reclen = int(unsafe.Offsetof(unix.Dirent{}.Reclen))
+				typ    = int(unsafe.Offsetof(unix.Dirent{}.Type))
+				header = int(unsafe.Offsetof(unix.Dirent{}.Name))
+			)
+			ino, kind := binary.NativeEndian.Uint64(rest), rest[typ]
+			length := binary.NativeEndian.Uint16(rest[reclen:])
+			name := rest[header:length]
+			rest = rest[length:]
 			if i := bytes.IndexByte(name, 0); i >= 0 {
 				name = name[:i]
 			}
 			if s := string(name); s != "." && s != ".." {
-				e := DirEntry{Name: s, Mode: uint32(d.Type) << 12, Ino: d.Ino}
-				if d.Type == unix.DT_UNKNOWN {
+				e := DirEntry{Name: s, Mode: uint32(kind) << 12, Ino: ino}
+				if kind == unix.DT_UNKNOWN {
 					var st unix.Stat_t
 					if fstatat(fd, s, &st) != nil {
 						continue // gone meanwhile

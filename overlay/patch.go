@@ -198,7 +198,7 @@ func (p *patch) file(f *patched) error {
 }
 
 func (p *patch) binary(data []byte) bool {
-	return binary(data) || p.options.UTF8 && !utf8.Valid(data)
+	return isBinary(data) || p.options.UTF8 && !utf8.Valid(data)
 }
 
 // hunks is the unified difference of two texts, without a header.

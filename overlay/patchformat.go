@@ -28,8 +28,8 @@ func contentID(data []byte) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// binary is git's own test.
-func binary(data []byte) bool {
+// isBinary is git's own test.
+func isBinary(data []byte) bool {
 	const look = 8000
 	return bytes.IndexByte(data[:min(len(data), look)], 0) >= 0
 }

@@ -100,7 +100,7 @@ func similarity(a, b blob) int {
 		return 100
 	}
 	most := max(len(a.data), len(b.data))
-	if most > maxRenamed || binary(a.data) || binary(b.data) {
+	if most > maxRenamed || isBinary(a.data) || isBinary(b.data) {
 		return 0
 	}
 	lines := map[uint64]int{}

@@ -106,7 +106,7 @@ func sameAnswers(t *testing.T, p project) {
 		top, err := filepath.EvalSymlinks(t.TempDir())
 		must(t, err)
 		dir := filepath.Join(top, filepath.Base(s.Dir)) // servers name it
-		must(t, stage.Copy(dir, s.Dir)) // its .git, too
+		must(t, stage.Copy(dir, s.Dir))                 // its .git, too
 		bare[n] = start(t, dir, env, command, p.options)
 	}
 	agent := start(t, s.Dir, env, append([]string{shadowlsp, "connect", "--"}, command...), p.options)

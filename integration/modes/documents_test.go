@@ -43,11 +43,14 @@ func (w *world) beside(t *testing.T, name string) *world {
 	return other
 }
 
-// refusal says whether err is a lint refused as unsupported.
+// refusal says whether err is a lint refused as unsupported: because of the mode,
+// or because nothing could be said in any.
 func refusal(err error) bool {
 	var e *wire.Error
 	return errors.As(err, &e) && e.Code == wire.CodeServerCancelled && strings.Contains(string(e.Data), `"unsupported"`) &&
-		strings.Contains(string(e.Data), `"retriggerRequest":false`) && strings.Contains(e.Message, "mode documents")
+		strings.Contains(string(e.Data), `"retriggerRequest":false`) && slices.ContainsFunc(
+		[]string{"mode documents", "no such file on the branch", "no language server is there for it"},
+		func(why string) bool { return strings.Contains(e.Message, why) })
 }
 
 // scenario is what a branch changes of the folder.
@@ -294,19 +297,22 @@ func TestModeDocuments(t *testing.T) {
 // A server of which nothing is known is asked about what must be right for any.
 func TestDocumentsOfAnUnknownServer(t *testing.T) {
 	w := newWorld(t)
-	// gopls under a name that nobody knows.
+	// pyright under a name that nobody knows; it does not say who it is.
+	for _, name := range []string{"own.py", "lib.py", "use.py"} {
+		w.write(t, name, "x = 1\n")
+	}
 	bin := t.TempDir()
-	gopls := need.Tool(t, "gopls")
-	must(t, os.WriteFile(filepath.Join(bin, "strange-server"), []byte("#!/bin/sh\nexec "+gopls+" serve \"$@\"\n"), 0o755))
+	pyright := need.Tool(t, "pyright-langserver")
+	must(t, os.WriteFile(filepath.Join(bin, "strange-server"), []byte("#!/bin/sh\nexec "+pyright+" --stdio\n"), 0o755))
 	w.serve(t, "--mode", "documents", "--", filepath.Join(bin, "strange-server"))
 	a := w.agent(t)
-	a.call(t, "shadowlsp/write", edits(w.text("own/own.go", "package own\n\nvar _ = strange\n")))
-	a.names(t, "own/own.go", "undefined: strange")
-	if _, err := a.lint(t.Context(), "use/use.go"); !refusal(err) {
+	a.call(t, "shadowlsp/write", edits(w.text("own.py", "strange\n")))
+	a.names(t, "own.py", `"strange" is not defined`)
+	if _, err := a.lint(t.Context(), "use.py"); !refusal(err) {
 		t.Errorf("another document: %v", err)
 	}
-	a.call(t, "shadowlsp/write", edits(w.text("lib/lib.go", "package lib\n\nfunc F(a int) int { return -a }\n")))
-	if _, err := a.lint(t.Context(), "own/own.go"); !refusal(err) {
+	a.call(t, "shadowlsp/write", edits(w.text("lib.py", "x = 2\n")))
+	if _, err := a.lint(t.Context(), "own.py"); !refusal(err) {
 		t.Errorf("two overrides: %v", err)
 	}
 }
