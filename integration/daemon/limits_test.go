@@ -130,8 +130,12 @@ func TestAgentsSeeTheirPlace(t *testing.T) {
 	runs, err := a.ask("textDocument/hover", withToken(at(w.uri("own/own.go"), 3, 7), "runs"))
 	must(t, err)
 	hears(a, "runs", "gopls#1")
-	quiet, err := b.ask("textDocument/hover", at(w.uri("own/own.go"), 3, 7))
+	quiet, err := b.ask("textDocument/documentHighlight", at(w.uri("own/own.go"), 3, 7)) // nobody else's: the answer is not known
 	must(t, err)
+	eventually(t, "the quiet one waits", func() bool {
+		s, _ := w.status(t)
+		return len(s.Servers) == 1 && s.Servers[0].Waiting == 1
+	})
 	waits, err := c.ask("textDocument/diagnostic", withToken(document(w.uri("own/own.go")), "waits"))
 	must(t, err)
 	hears(c, "waits", "queued: 1 branches are before it; gopls#1 works for a")
