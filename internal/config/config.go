@@ -80,6 +80,10 @@ func Load(person, root string) (File, error) {
 		if err != nil {
 			return File{}, err
 		}
+		if name != person && len(next.Run.Write) > 0 {
+			// Whoever wrote the repository must not open the person's folders.
+			return File{}, fmt.Errorf("%s: run.write is for your own configuration (shadowlsp/config.toml in $XDG_CONFIG_HOME or ~/.config) only: remove it there", name)
+		}
 		f = f.With(next)
 	}
 	return f, nil

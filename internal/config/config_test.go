@@ -30,8 +30,6 @@ write = ["~/.cache"]
 typeCheckingMode = "strict"
 [servers.gopls]
 disabled = true
-[run]
-write = ["~/.npm"]
 `)
 	got, err := config.Load(person, root)
 	if err != nil {
@@ -49,10 +47,19 @@ write = ["~/.npm"]
 			},
 		},
 		Languages: map[string]string{"*.inc": "php"},
-		Run:       config.Run{Write: []string{"~/.cache", "~/.npm"}},
+		Run:       config.Run{Write: []string{"~/.cache"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A repository cannot open the person's folders to programs in its branches.
+func TestWorkspaceOpensNothing(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, config.WorkspaceFile), "[run]\nwrite = [\"~\"]\n")
+	if _, err := config.Load("", root); err == nil || !strings.Contains(err.Error(), "run.write") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -5,7 +5,7 @@ import "slices"
 // Run says how programs run in branches.
 type Run struct {
 	// Write are paths outside the folder that programs may write: tool caches. "~"
-	// at the beginning is the person's home.
+	// at the beginning is the person's home. The workspace's file may name none.
 	Write []string `toml:"write"`
 }
 
