@@ -189,7 +189,7 @@ func TestCloseGivesUpAHungFile(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	s.Message(User, "", "", ToServer, []byte("1")) // after Close: nothing
-	<-s.done // the writer ends by itself: no write waits any more
+	<-s.done                                       // the writer ends by itself: no write waits any more
 }
 
 // A write that stops midway must not swallow the next line.
