@@ -201,7 +201,14 @@ func (k *Keeper) spawn(leash *os.File, spec Spec) error {
 // stranger is a process that is not our child, by its pidfd.
 type stranger struct{ fd *os.File }
 
-func (s stranger) kill() { unix.PidfdSendSignal(int(s.fd.Fd()), unix.SIGKILL, nil, 0) }
+// with calls f with the descriptor, unless wait has closed it.
+func (s stranger) with(f func(fd int)) {
+	if raw, err := s.fd.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // closed: it has ended
+	}
+}
+
+func (s stranger) kill() { s.with(func(fd int) { unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) }) }
 
 func (s stranger) wait() (syscall.WaitStatus, error) {
 	defer s.fd.Close()
@@ -218,19 +225,20 @@ func (s stranger) wait() (syscall.WaitStatus, error) {
 	}
 }
 
-func (s stranger) pid() int {
-	text, err := os.Open("/proc/self/fdinfo/" + strconv.Itoa(int(s.fd.Fd())))
-	if err != nil {
-		return 0
-	}
-	defer text.Close()
-	for lines := bufio.NewScanner(text); lines.Scan(); {
-		if number, ok := strings.CutPrefix(lines.Text(), "Pid:"); ok {
-			pid, _ := strconv.Atoi(strings.TrimSpace(number))
-			return max(pid, 0)
+func (s stranger) pid() (pid int) {
+	s.with(func(fd int) {
+		text, err := os.Open("/proc/self/fdinfo/" + strconv.Itoa(fd))
+		if err != nil {
+			return
 		}
-	}
-	return 0
+		defer text.Close()
+		for lines := bufio.NewScanner(text); lines.Scan(); {
+			if number, ok := strings.CutPrefix(lines.Text(), "Pid:"); ok {
+				pid, _ = strconv.Atoi(strings.TrimSpace(number))
+			}
+		}
+	})
+	return max(pid, 0)
 }
 
 // keep is the life of a keeper after its view is served. It never returns.
