@@ -100,7 +100,8 @@ func TestBranchesLeaveNothingBehind(t *testing.T) {
 	var now uint64
 	if err := await(patience, func() bool {
 		after, now = look()
-		return after.branches <= before.branches && after.goroutines <= before.goroutines && after.descriptors <= before.descriptors && after.files <= before.files
+		// FUSE requests are read by as many goroutines as there is need of: some few.
+		return after.branches <= before.branches && after.goroutines <= before.goroutines+n/10 && after.descriptors <= before.descriptors && after.files <= before.files
 	}); err != nil {
 		t.Errorf("%d branches later there is %+v, before %+v", n, after, before)
 	}
