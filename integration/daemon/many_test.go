@@ -229,22 +229,54 @@ func TestALateServer(t *testing.T) {
 	leaves(t, person)
 }
 
-// A server behind a script of the person's own is known by what it says of itself.
+// A server is known by what it says of itself, else by its command, else by what
+// its processes are called.
 func TestAServerBehindAScript(t *testing.T) {
-	w := newWorld(t, module)
-	script := filepath.Join(w.top, "my-server")
-	must(t, os.WriteFile(script, []byte("#!/bin/sh\nexec gopls \"$@\"\n"), 0o755))
-	w.serve(t, "--", script)
-	a := w.agent(t, attach{})
-	a.names(t, "own/own.go")
-	r, err := a.tryLint(t.Context(), "own/own.go")
+	pyright, err := filepath.EvalSymlinks(tool(t, "pyright-langserver"))
 	must(t, err)
-	if r.Shadowlsp.Barrier == "" || strings.Contains(r.Shadowlsp.Barrier, "quiet") {
-		t.Errorf("the barrier is %q", r.Shadowlsp.Barrier)
-	}
-	s, _ := w.status(t)
-	if len(s.Servers) != 1 || s.Servers[0].Name != "gopls" {
-		t.Errorf("servers: %+v", s.Servers)
+	cli, err := filepath.EvalSymlinks(tool(t, "typescript-language-server"))
+	must(t, err)
+	tool(t, "clangd")
+	for name, c := range map[string]struct {
+		command []string // $X is the script
+		script  string
+		is      string
+		path    string
+		barrier string
+	}{
+		"it says its name":         {[]string{"$X/my-server"}, "exec gopls \"$@\"\n", "gopls", "own/own.go", "progress"},
+		"another than its name":    {[]string{"$X/gopls"}, "exec clangd \"$@\"\n", "clangd", "c/use.c", "sync"},
+		"its process is called so": {[]string{"$X/my-server"}, "pyright-langserver --stdio; exit 0\n", "pyright", "py/use.py", "pull"},
+		"a file of its package":    {[]string{"node", "--max-old-space-size=2048", cli, "--stdio"}, "", "typescript-language-server", "a.ts", "tsserver"},
+		"node and its script":      {[]string{"node", pyright, "--stdio"}, "", "pyright", "py/use.py", "pull"},
+		"a module of Python":       {[]string{"env", "PYTHONPATH=$X", "python3", "-m", "my_server"}, "", "pyright", "py/use.py", "pull"},
+		"a shell's own words":      {[]string{"sh", "-c", "exec bash-language-server start"}, "", "bash-language-server", "tool.sh", "versioned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := with(mixed)
+			files["tsconfig.json"], files["a.ts"] = "{}\n", "export const a = 1;\n"
+			w := newWorld(t, files)
+			for n, arg := range c.command {
+				c.command[n] = strings.ReplaceAll(arg, "$X", w.top)
+			}
+			if c.script != "" {
+				must(t, os.WriteFile(c.command[0], []byte("#!/bin/sh\n"+c.script), 0o755))
+			}
+			must(t, os.WriteFile(filepath.Join(w.top, "my_server.py"), []byte("import os\nos.execvp('pyright-langserver', ['pyright-langserver', '--stdio'])\n"), 0o644))
+			w.serve(t, append([]string{"--"}, c.command...)...)
+			a := w.agent(t, attach{})
+			r, err := a.tryLint(t.Context(), c.path)
+			must(t, err)
+			if r.Shadowlsp.Barrier != c.barrier {
+				t.Errorf("the barrier is %q", r.Shadowlsp.Barrier)
+			}
+			s, _ := w.status(t)
+			if !slices.ContainsFunc(s.Servers, func(s workspace.ServerStatus) bool {
+				return s.Name == c.is && slices.Equal(s.Command, c.command)
+			}) {
+				t.Errorf("servers: %+v", s.Servers)
+			}
+		})
 	}
 }
 

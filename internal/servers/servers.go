@@ -142,10 +142,11 @@ func (t Table) Language(file string) (id string, ok bool) {
 
 // ByCommand returns the server that a command starts.
 func (t Table) ByCommand(command []string) (Server, bool) {
-	profile := barrier.For(command, nil)
+	profile, programs := barrier.For(command, nil), barrier.Programs(command)
 	for _, s := range t.Servers {
 		for _, c := range s.commands() {
-			if slices.Equal(c, command) || filepath.Base(c[0]) == filepath.Base(command[0]) && !slices.Contains(shared, filepath.Base(c[0])) {
+			base := filepath.Base(c[0])
+			if slices.Equal(c, command) || slices.Contains(programs, base) && !slices.Contains(shared, base) {
 				return s, true
 			}
 		}

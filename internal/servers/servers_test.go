@@ -145,6 +145,7 @@ func TestByCommand(t *testing.T) {
 	for command, want := range map[string]string{
 		"/x/y/gopls -remote=auto": "gopls", "tsc --lsp --stdio": "typescript7",
 		"/usr/bin/clangd-19 --log=error": "clangd", "frob": "",
+		"python3 -m pylsp": "pylsp", "npx -y intelephense --stdio": "intelephense", "/x/tsc --watch": "typescript7",
 	} {
 		got, _ := table(t, "").ByCommand(strings.Fields(command))
 		if got.Name != want {

@@ -19,7 +19,7 @@ import (
 // It returns the state that the answer is of as well; one that is not exact where
 // the server was told of another meanwhile.
 func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wire.Message, state, error) {
-	if slices.Contains(i.p.profile.LoadFirst, m.Method) {
+	if slices.Contains(i.p.profile().LoadFirst, m.Method) {
 		// Where nothing can be proven the server's answer is as good as any.
 		_, _, _ = i.diagnose(ctx, nil)
 	}

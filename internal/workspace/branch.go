@@ -306,7 +306,7 @@ func (b *branch) look(p *pool) (state, error) {
 		docs = append(docs, shadow.Document{URI: d.uri, LanguageID: id, Text: d.text})
 	}
 	var lent []string
-	if p.profile.OpenOnly {
+	if p.profile().OpenOnly {
 		lent = slices.Collect(maps.Keys(b.lent))
 	}
 	b.mu.Unlock()

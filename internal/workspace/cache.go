@@ -249,7 +249,7 @@ var complete = map[string]bool{"gopls": true}
 // aboutRequest is the question of a request; ok is false where its answer is not
 // to be kept.
 func (p *pool) aboutRequest(m wire.Message) (what string, ok bool) {
-	if !pure[m.Method] || far[m.Method] && !complete[p.profile.Name] {
+	if !pure[m.Method] || far[m.Method] && !complete[p.profile().Name] {
 		return "", false
 	}
 	for _, token := range []string{"workDoneToken", "partialResultToken"} {

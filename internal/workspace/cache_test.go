@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/lsp/wire"
 	"shadowlsp/overlay"
@@ -100,7 +101,7 @@ func TestContentOfBranches(t *testing.T) {
 // What has effects, or more than one answer, is never kept.
 func TestWhichRequestsAreKept(t *testing.T) {
 	gopls := &pool{}
-	gopls.profile.Name = "gopls"
+	gopls.known.Store(&barrier.Profile{Name: "gopls"})
 	for body, want := range map[string]bool{
 		`{"method":"textDocument/hover","params":{"a": 1}}`:                        true,
 		`{"method":"textDocument/hover","params":{"a":1,"workDoneToken":3}}`:       false,
@@ -121,6 +122,7 @@ func TestWhichRequestsAreKept(t *testing.T) {
 		}
 	}
 	other := &pool{}
+	other.known.Store(&barrier.Profile{})
 	m, _ := wire.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"workspace/symbol","params":{"query":"x"}}`))
 	if _, keep := other.aboutRequest(m); keep {
 		t.Error("symbols of a server that may be indexing are kept")

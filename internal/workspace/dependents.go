@@ -41,7 +41,7 @@ func (s *session) dependents(ctx context.Context, p *pool, changed []string) (pa
 		return nil, "", err
 	}
 	if !all {
-		cut = fmt.Sprintf("only %d files of %s were looked through for mentions of what changed: the diagnostics of others are not known", maxMentioning, p.profile.Name)
+		cut = fmt.Sprintf("only %d files of %s were looked through for mentions of what changed: the diagnostics of others are not known", maxMentioning, p.profile().Name)
 	}
 	seen := map[string]bool{}
 	for _, c := range changed {
@@ -56,7 +56,7 @@ func (s *session) dependents(ctx context.Context, p *pool, changed []string) (pa
 					continue
 				}
 				if len(paths) == maxDependents {
-					return paths, fmt.Sprintf("only %d files that mention what changed were opened for %s: the diagnostics of others are not known", maxDependents, p.profile.Name), nil
+					return paths, fmt.Sprintf("only %d files that mention what changed were opened for %s: the diagnostics of others are not known", maxDependents, p.profile().Name), nil
 				}
 				seen[f.path] = true
 				paths, next = append(paths, f.path), append(next, f.path)

@@ -49,7 +49,7 @@ func (w *documentsWay) start(ctx context.Context, spec sandbox.Spec, p *pool, sc
 	if err != nil {
 		return nil, nil, err
 	}
-	return proc, documentsSight{root: w.d.root, profile: p.profile, scratch: scratch}, nil
+	return proc, documentsSight{root: w.d.root, profile: *p.profile(), scratch: scratch}, nil
 }
 
 // startGuarded runs a server with no view over the person's folder, and keeps it

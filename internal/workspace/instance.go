@@ -77,7 +77,7 @@ type instance struct {
 // startInstance makes namespaces, mount and process, and speaks initialize.
 func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err error) {
 	inst := &instance{
-		p: p, id: id, name: fmt.Sprintf("%s#%d", p.profile.Name, id),
+		p: p, id: id, name: fmt.Sprintf("%s#%d", p.profile().Name, id),
 		ended: make(chan struct{}), started: time.Now(), base: news{}, lingering: lingering{},
 	}
 	inst.log = p.log.With().Str("instance", inst.name).Logger()
@@ -116,7 +116,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	undo = append(undo, func() { conn.Close() })
 
 	inst.proc, inst.sight, err = p.d.way.start(ctx, sandbox.Spec{
-		Argv: p.profile.Arguments(l.Command), Env: append(slices.Clip(l.Env), quietGit), Dir: l.Dir, Mount: p.d.root,
+		Argv: p.profile().Arguments(l.Command), Env: append(slices.Clip(l.Env), quietGit), Dir: l.Dir, Mount: p.d.root,
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
 		Priority: p.d.priority(), Group: p.d.group,
 	}, p, inst.scratch, inst.log)
@@ -131,7 +131,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	unsubscribe := over.Subscribe(inst.scratch.wrote)
 	p.d.addInstance(inst)
 	inst.server, err = shadow.Start(ctx, shadow.Config{
-		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Paths: inst.sight.paths(), Profile: p.profile,
+		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Paths: inst.sight.paths(), Profile: *p.profile(),
 		Busy: inst.proc.Busy, Client: client{inst}, Trace: p.d.trace, Name: inst.name, Log: inst.log,
 		Limits: shadow.Limits{CancelGrace: cancelLimit},
 	})

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -35,8 +34,8 @@ type candidate struct {
 	profile barrier.Profile
 }
 
-func newCandidate(l learnt, from source, table servers.Table, result json.RawMessage) candidate {
-	c := candidate{learnt: l, source: from, profile: barrier.For(l.Command, result)}
+func newCandidate(l learnt, from source, table servers.Table, k *knowledge) candidate {
+	c := candidate{learnt: l, source: from, profile: k.is(l.Command)}
 	c.known, _ = table.ByCommand(l.Command)
 	if c.known.Name == "" && !c.profile.Unknown() {
 		c.known, _ = table.ByName(c.profile.Name)

@@ -20,7 +20,7 @@ func line(t *testing.T, all ...string) []candidate {
 	var made []candidate
 	for _, text := range all {
 		words := strings.Fields(text)
-		made = append(made, newCandidate(learnt{Command: words[1:2], Languages: words[2:]}, sources[words[0]], table, nil))
+		made = append(made, newCandidate(learnt{Command: words[1:2], Languages: words[2:]}, sources[words[0]], table, &knowledge{}))
 	}
 	return lineup(made)
 }

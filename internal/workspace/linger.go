@@ -57,7 +57,7 @@ func (l lingering) with(documents []shadow.Document, root string, over *overlay.
 
 // lingers says whether a document is open for no other reason.
 func (i *instance) lingers(uri string, st state) bool {
-	if !i.p.profile.Lingers {
+	if !i.p.profile().Lingers {
 		return false
 	}
 	uri = docuri.Canonical(uri)

@@ -103,7 +103,7 @@ func (s *session) parts(ctx context.Context, uris []string) (parts []*part, out 
 				parts = append(parts, a)
 			}
 			a.uris = append(a.uris, uri)
-			if err == nil && p.profile.OpenOnly {
+			if err == nil && p.profile().OpenOnly {
 				lent = append(lent, rel)
 			}
 		}
@@ -136,15 +136,15 @@ func (s *session) workspaceParts(ctx context.Context) (parts []*part, err error)
 		}
 		changes, asked := byPool[p]
 		switch {
-		case !asked && (p.profile.OpenOnly || p.profile.AskedOnly || !c.fits() && p != s.pool):
+		case !asked && (p.profile().OpenOnly || p.profile().AskedOnly || !c.fits() && p != s.pool):
 			continue // nothing of its is open
-		case p.profile.OpenOnly, p.profile.AskedOnly:
+		case p.profile().OpenOnly, p.profile().AskedOnly:
 			dependents, cut, err := s.dependents(ctx, p, changes)
 			if err != nil {
 				return nil, err
 			}
 			a := &part{p: p, cut: cut}
-			if p.profile.OpenOnly {
+			if p.profile().OpenOnly {
 				s.branch.lend(dependents)
 			} else {
 				a.uris = s.existing(slices.Concat(changes, dependents))
@@ -274,7 +274,7 @@ func (s *session) unreported(ctx context.Context, edited []string, reported map[
 		if err != nil {
 			return nil, err
 		}
-		if len(pools) == 0 || slices.ContainsFunc(pools, func(p *pool) bool { return p.profile.OpenOnly || p.profile.AskedOnly }) {
+		if len(pools) == 0 || slices.ContainsFunc(pools, func(p *pool) bool { return p.profile().OpenOnly || p.profile().AskedOnly }) {
 			ask = append(ask, uri)
 			continue
 		}

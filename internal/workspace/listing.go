@@ -51,7 +51,7 @@ func ListServers(ctx context.Context, p root.Place, env []string, person string)
 	var all []candidate
 	var rest []ServerListing
 	for _, l := range k.all() {
-		c := newCandidate(l, remembered, table, k.offers(serverKey(l.Command)))
+		c := newCandidate(l, remembered, table, &k)
 		if program(l.Command, env) {
 			all = append(all, c)
 		} else {
@@ -75,7 +75,7 @@ func ListServers(ctx context.Context, p root.Place, env []string, person string)
 				Linter: f.Linter(), Files: f.Files,
 			})
 		default:
-			c := newCandidate(learnt{Command: f.Argv}, detected, table, k.offers(serverKey(f.Argv)))
+			c := newCandidate(learnt{Command: f.Argv}, detected, table, &k)
 			c.found, c.known = f, f.Server
 			all = append(all, c)
 		}

@@ -74,12 +74,12 @@ func (s *session) offer(p *pool) {
 		return
 	}
 	var languages []string
-	for _, l := range p.profile.Languages {
+	for _, l := range p.profile().Languages {
 		if !slices.Contains(languages, l.ID) {
 			languages = append(languages, l.ID)
 		}
 	}
-	if p.profile.Unknown() {
+	if p.profile().Unknown() {
 		languages = nil
 	}
 	s.mu.Lock()
@@ -139,10 +139,10 @@ func (s *session) legend(p *pool) *union.Mapping {
 
 // names are the servers behind the session.
 func (s *session) names() []string {
-	names := []string{s.pool.profile.Name}
+	names := []string{s.pool.profile().Name}
 	for _, p := range s.team() {
 		if p != s.pool {
-			names = append(names, p.profile.Name)
+			names = append(names, p.profile().Name)
 		}
 	}
 	return names

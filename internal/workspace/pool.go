@@ -26,12 +26,14 @@ type pool struct {
 	key string
 	// maxQueued is Limits.Queued.
 	maxQueued int
-	profile   barrier.Profile
-	log       zerolog.Logger
-	ctx       context.Context // ends with the pool
-	cancel    context.CancelFunc
-	wg        sync.WaitGroup
-	began     time.Time
+	// known is what the server is taken for; it is another when the server turns
+	// out to be another.
+	known  atomic.Pointer[barrier.Profile]
+	log    zerolog.Logger
+	ctx    context.Context // ends with the pool
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	began  time.Time
 
 	cache cache
 	// generation counts what may change answers beside branches and the person's
@@ -49,10 +51,14 @@ type pool struct {
 	turns     map[scheduler.InstanceID]scheduler.TurnID // the one that ran last, for the trace
 	instances map[scheduler.InstanceID]*instance
 	learnt    learnt
-	releases  map[string]chan struct{} // branches being dropped, until released
-	switches  uint64
-	loading   string // what the server said last of its loading
-	most      int    // instances that it may have
+	// asked and params are what learnt was made of: what was known of the server,
+	// and the first agent's initialize.
+	asked    candidate
+	params   json.RawMessage
+	releases map[string]chan struct{} // branches being dropped, until released
+	switches uint64
+	loading  string // what the server said last of its loading
+	most     int    // instances that it may have
 
 	// result is the InitializeResult of the newest instance; closed once there is
 	// one, or the pool has ended.
@@ -73,11 +79,12 @@ type job struct {
 	shown  bool               // the agent was told that it runs
 }
 
-func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config) *pool {
+func newPool(d *daemon, c candidate, params json.RawMessage, cfg scheduler.Config) *pool {
+	l := d.complete(c, params)
 	ctx, cancel := context.WithCancel(d.ctx)
-	return &pool{
-		d: d, key: serverKey(l.Command), profile: profile,
-		log: d.cfg.Log.With().Str("server", profile.Name).Logger(),
+	p := &pool{
+		d: d, key: serverKey(l.Command), asked: c, params: params,
+		log: d.cfg.Log.With().Str("server", c.profile.Name).Logger(),
 		ctx: ctx, cancel: cancel, began: time.Now(),
 		maxQueued:  cfg.MaxQueued,
 		most:       cfg.Max,
@@ -89,7 +96,12 @@ func newPool(d *daemon, l learnt, profile barrier.Profile, cfg scheduler.Config)
 		learnt:     l,
 		haveResult: make(chan struct{}),
 	}
+	p.known.Store(&c.profile)
+	return p
 }
+
+// profile is what is known of the server.
+func (p *pool) profile() *barrier.Profile { return p.known.Load() }
 
 // do runs f in a turn of b and returns its error, or why it could not run. f may
 // be called a second time, on another instance, when the first one died; and it
@@ -279,6 +291,9 @@ func (p *pool) start(id scheduler.InstanceID, l learnt) {
 	began := time.Now()
 	inst, err := startInstance(p, id, l)
 	if err == nil {
+		inst, err = p.recognised(inst, id)
+	}
+	if err == nil {
 		p.mu.Lock()
 		p.instances[id] = inst
 		closed := p.closed
@@ -412,7 +427,7 @@ func (p *pool) learn(l learnt) bool {
 	p.generation.Add(1)
 	old := p.learnt
 	l.Defaults = old.Defaults
-	p.learnt = l
+	p.learnt, p.asked.learnt = l, l
 	moved := foldersMoved(old.Initialize, l.Initialize)
 	if moved != nil {
 		for _, inst := range p.instances {

@@ -10,7 +10,7 @@ import (
 
 	"shadowlsp/fusefs"
 	"shadowlsp/internal/sandbox"
-	"shadowlsp/lsp/barrier"
+	"shadowlsp/internal/servers"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/overlay"
 	"shadowlsp/scheduler"
@@ -39,7 +39,7 @@ func TestAnAnswerFromTheDead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	d := &daemon{cfg: Config{Log: zerolog.Nop()}, ctx: ctx, store: store, way: noWay{}}
-	p := newPool(d, learnt{Command: []string{"server"}}, barrier.For([]string{"server"}, nil), scheduler.Config{})
+	p := newPool(d, newCandidate(learnt{Command: []string{"server"}}, detected, servers.Table{}, &d.servers), nil, scheduler.Config{})
 	defer p.close()
 	over, err := store.Create("b", overlay.CreateOptions{})
 	if err != nil {

@@ -61,13 +61,13 @@ func (p *pool) place(id scheduler.RequestID) string {
 	case !ok || at.Running && begun:
 		return ""
 	case at.Running:
-		return fmt.Sprintf("runs on %s#%d", p.profile.Name, at.Instance)
+		return fmt.Sprintf("runs on %s#%d", p.profile().Name, at.Instance)
 	case at.Instance != 0:
-		return fmt.Sprintf("%s#%d is switched to the branch", p.profile.Name, at.Instance)
+		return fmt.Sprintf("%s#%d is switched to the branch", p.profile().Name, at.Instance)
 	case !ready && loading != "":
-		return p.profile.Name + " is loading: " + loading
+		return p.profile().Name + " is loading: " + loading
 	case !ready:
-		return p.profile.Name + " is being started"
+		return p.profile().Name + " is being started"
 	}
 	return fmt.Sprintf("queued: %d branches are before it%s", at.Ahead, p.busy())
 }

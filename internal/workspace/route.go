@@ -133,7 +133,7 @@ func (s *session) route(ctx context.Context, m wire.Message) ([]*pool, wire.Mess
 		if err != nil {
 			return nil, m, err
 		}
-		if path, err := relativeURI(s.d.root, uri); err == nil && !s.branch.holds(path) && slices.ContainsFunc(of, func(p *pool) bool { return p.profile.OpenOnly }) {
+		if path, err := relativeURI(s.d.root, uri); err == nil && !s.branch.holds(path) && slices.ContainsFunc(of, func(p *pool) bool { return p.profile().OpenOnly }) {
 			// Such a server refuses to answer about what is not open; it may be asked
 			// all the same, and only an agent that has the text need open it.
 			s.branch.lend([]string{path})
@@ -145,7 +145,7 @@ func (s *session) route(ctx context.Context, m wire.Message) ([]*pool, wire.Mess
 	}
 	team := s.team()
 	for _, p := range team {
-		if strings.HasPrefix(m.Method, p.profile.Name+"/") {
+		if strings.HasPrefix(m.Method, p.profile().Name+"/") {
 			return []*pool{p}, m, nil
 		}
 	}

@@ -100,7 +100,10 @@ func (k *knowledge) all() []learnt {
 type offered struct {
 	Result     json.RawMessage      `json:"result"`
 	Registered []union.Registration `json:"registered,omitempty"`
-	all        json.RawMessage      // both as one; nil until needed
+	// Process is the command line by which it was recognised, where neither its own
+	// command nor its answer say what it is: that of a process behind a script.
+	Process []string        `json:"process,omitempty"`
+	all     json.RawMessage // both as one; nil until needed
 }
 
 // offers returns what a server offers as one InitializeResult: that of an
@@ -118,6 +121,17 @@ func (k *knowledge) offers(key string) json.RawMessage {
 		k.results[key] = o
 	}
 	return o.all
+}
+
+// is returns what a server is, by all that is known.
+func (k *knowledge) is(command []string) barrier.Profile {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o := k.results[serverKey(command)]
+	if p := barrier.For(command, o.Result); !p.Unknown() {
+		return p
+	}
+	return barrier.For(o.Process, o.Result)
 }
 
 // offer changes what is known of a server's offers, and says whether it was news.
@@ -217,7 +231,7 @@ func (d *daemon) lineup(ctx context.Context, age time.Duration) []candidate {
 	}
 	var all []candidate
 	if d.named != nil {
-		all = append(all, newCandidate(*d.named, named, d.table, d.servers.offers(serverKey(d.named.Command))))
+		all = append(all, newCandidate(*d.named, named, d.table, &d.servers))
 	}
 	d.mu.Unlock()
 	if time.Since(looked) > age {
@@ -225,7 +239,7 @@ func (d *daemon) lineup(ctx context.Context, age time.Duration) []candidate {
 		looked = time.Now()
 	}
 	for _, l := range d.servers.all() {
-		c := newCandidate(l, remembered, d.table, d.servers.offers(serverKey(l.Command)))
+		c := newCandidate(l, remembered, d.table, &d.servers)
 		if running[c.key()] {
 			c.source = attached
 		} else if !program(l.Command, d.cfg.Env) {
@@ -235,7 +249,7 @@ func (d *daemon) lineup(ctx context.Context, age time.Duration) []candidate {
 	}
 	for _, f := range found {
 		if f.Installed() && f.Shadowed == "" {
-			c := newCandidate(learnt{Command: f.Argv}, detected, d.table, d.servers.offers(serverKey(f.Argv)))
+			c := newCandidate(learnt{Command: f.Argv}, detected, d.table, &d.servers)
 			c.found, c.known = f, f.Server
 			all = append(all, c)
 		}
@@ -271,7 +285,6 @@ func (d *daemon) none() error {
 // pool returns the pool of a candidate, making it where there is none. params are
 // initialize params of an agent, for a server that no editor has ever started.
 func (d *daemon) pool(c candidate, params json.RawMessage) (*pool, error) {
-	l := d.complete(c, params)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ending {
@@ -279,7 +292,7 @@ func (d *daemon) pool(c candidate, params json.RawMessage) (*pool, error) {
 	}
 	p := d.pools[c.key()]
 	if p == nil {
-		p = newPool(d, l, c.profile, scheduler.Config{Max: d.cfg.Instances, IdleStop: d.cfg.IdleStop, MaxQueued: cmp.Or(d.cfg.Limits.Queued, defaultQueued)})
+		p = newPool(d, c, params, scheduler.Config{Max: d.cfg.Instances, IdleStop: d.cfg.IdleStop, MaxQueued: cmp.Or(d.cfg.Limits.Queued, defaultQueued)})
 		d.pools[c.key()] = p
 	}
 	return p, nil
@@ -351,29 +364,16 @@ func (d *daemon) headless(c candidate, params json.RawMessage) json.RawMessage {
 // ready returns the pool of a candidate, and the capabilities of its server,
 // starting an instance where they are not known.
 func (d *daemon) ready(ctx context.Context, b *branch, c candidate, params json.RawMessage) (*pool, json.RawMessage, error) {
-	for again := false; ; again = true {
-		p, err := d.pool(c, params)
-		if err != nil {
-			return nil, nil, err
-		}
-		result, err := p.initializeResult(ctx, b)
-		if err != nil {
-			return nil, nil, err
-		}
-		if again || !p.profile.Unknown() || barrier.For(c.Command, result).Unknown() {
-			d.offers(c.key(), func(o *offered) { o.Result = result })
-			return p, d.servers.offers(c.key()), nil
-		}
-		// A script of the person's, and the server has now told what it is: its
-		// profile is needed from the beginning.
-		d.mu.Lock()
-		if d.pools[c.key()] == p {
-			delete(d.pools, c.key())
-		}
-		d.mu.Unlock()
-		p.close()
-		c = newCandidate(c.learnt, c.source, d.table, result)
+	p, err := d.pool(c, params)
+	if err != nil {
+		return nil, nil, err
 	}
+	result, err := p.initializeResult(ctx, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.offers(c.key(), func(o *offered) { o.Result = result })
+	return p, d.servers.offers(c.key()), nil
 }
 
 // offers changes what is known of a server's offers, and tells agents what is new.
@@ -415,17 +415,17 @@ func (d *daemon) offers(key string, change func(*offered)) {
 // document: open is what an agent that holds it open says, text its text. ok is
 // false where it is none of that server's.
 func (p *pool) language(path, open string, text func() string) (id string, ok bool) {
-	if open != "" && (p.profile.Unknown() || p.profile.Takes(open)) {
+	if open != "" && (p.profile().Unknown() || p.profile().Takes(open)) {
 		return open, true
 	}
-	if id, ok := p.profile.Language(path); ok {
+	if id, ok := p.profile().Language(path); ok {
 		if open != "" {
 			id = open
 		}
 		return id, true
 	}
 	id, ok = p.d.languageOf(path, text)
-	return id, ok && p.profile.Takes(id)
+	return id, ok && p.profile().Takes(id)
 }
 
 // languageOf is the language of a file of the workspace.

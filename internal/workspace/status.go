@@ -117,7 +117,7 @@ func (d *daemon) status() Status {
 func (p *pool) status() ServerStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := ServerStatus{Name: p.profile.Name, Command: p.learnt.Command, Instances: []InstanceStatus{}, Switches: p.switches, Cache: p.cache.status()}
+	s := ServerStatus{Name: p.profile().Name, Command: p.learnt.Command, Instances: []InstanceStatus{}, Switches: p.switches, Cache: p.cache.status()}
 	running := 0
 	for _, i := range p.instances {
 		st := InstanceStatus{Name: i.name, PID: i.proc.Pid(), InFlight: i.server.InFlight(), Uptime: time.Since(i.started).Seconds()}

@@ -134,7 +134,7 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		changed.add(path, created) // its revision may be st's
 	}
 	target := shadow.Target{Branch: b.name, Documents: st.documents}
-	if i.p.profile.Lingers {
+	if i.p.profile().Lingers {
 		target.Documents = i.lingering.with(st.documents, i.p.d.root, disk.over)
 	}
 	changed.below(disk.over)

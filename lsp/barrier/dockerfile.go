@@ -11,7 +11,7 @@ import (
 func dockerfile() Profile {
 	return Profile{
 		Name:      "dockerfile",
-		Commands:  []string{"docker-langserver"},
+		Commands:  []string{"docker-langserver", "dockerfile-language-server-nodejs"},
 		Languages: []Language{{"Dockerfile", "dockerfile"}, {"Containerfile", "dockerfile"}, {".dockerfile", "dockerfile"}},
 		OpenOnly:  true,
 		New: func(h Host) Barrier {

@@ -100,6 +100,29 @@ func TestForAndArguments(t *testing.T) {
 		{[]string{"wrapper"}, `{"serverInfo":{"name":"gopls"}}`, "gopls"},
 		{[]string{"wrapper", "--for", "gopls"}, `{"serverInfo":{"name":7}}`, "generic"},
 		{nil, ``, "generic"},
+		// What it says of itself counts more than what it was started as.
+		{[]string{"gopls"}, `{"serverInfo":{"name":"frobls"}}`, "generic"},
+		{[]string{"pyright-langserver", "--stdio"}, `{"serverInfo":{"name":"basedpyright"}}`, "basedpyright"},
+		{[]string{"vtsls"}, `{"capabilities":{"executeCommandProvider":{"commands":["_typescript.applyRenameFile"]}}}`, "typescript-language-server"},
+		{[]string{"bash-language-server"}, `{"serverInfo":{"name":"bash-language-server"}}`, "bash-language-server"},
+		// The same server, in the ways that people start it.
+		{[]string{"node", "/x/node_modules/typescript-language-server/lib/cli.mjs", "--stdio"}, ``, "typescript-language-server"},
+		{[]string{"node", "--max-old-space-size=4096", "/x/pyright/langserver.index.js", "--stdio"}, ``, "pyright"},
+		{[]string{"npx", "typescript-language-server@5", "--stdio"}, ``, "typescript-language-server"},
+		{[]string{"npx", "-y", "-p", "typescript", "typescript-language-server", "--stdio"}, ``, "typescript-language-server"},
+		{[]string{"npx", "@vtsls/language-server@0.3.0", "--stdio"}, ``, "vtsls"},
+		{[]string{"node", "/x/node_modules/@vtsls/language-server/dist/main.js"}, ``, "vtsls"},
+		{[]string{"node", "/x/node_modules/vscode-langservers-extracted/bin/vscode-css-language-server", "--stdio"}, ``, "vscode-css-language-server"},
+		{[]string{"/usr/bin/python3.12", "-m", "basedpyright.langserver", "--stdio"}, ``, "basedpyright"},
+		{[]string{"python", "/venv/bin/pyright-langserver", "--stdio"}, ``, "pyright"},
+		{[]string{"uvx", "--from", "basedpyright", "basedpyright-langserver", "--stdio"}, ``, "basedpyright"},
+		{[]string{"env", "-u", "GOFLAGS", "GOWORK=off", "/a/gopls"}, ``, "gopls"},
+		{[]string{"sh", "-c", "cd /x && exec gopls -remote=auto"}, ``, "gopls"},
+		{[]string{`C:\bin\clangd.exe`}, ``, "generic"}, // of another system
+		{[]string{"/opt/x/clangd.exe", "-j=2"}, ``, "clangd"},
+		// Arguments of a server are no program.
+		{[]string{"frobls", "gopls"}, ``, "generic"},
+		{[]string{"node", "frob.js"}, ``, "generic"},
 	} {
 		if got := For(tc.command, json.RawMessage(tc.result)).Name; got != tc.want {
 			t.Errorf("%v %s: %s", tc.command, tc.result, got)

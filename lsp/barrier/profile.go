@@ -3,7 +3,6 @@ package barrier
 import (
 	"encoding/json"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -12,7 +11,7 @@ import (
 type Profile struct {
 	// Name is the server's, for logs and reports; "generic" for unknown ones.
 	Name string
-	// Commands are the base names (without .exe, .js …) it is started by.
+	// Commands are the names it is started by, as Programs returns them.
 	Commands []string
 	// ServerNames are what it calls itself in serverInfo.name.
 	ServerNames []string
@@ -201,50 +200,4 @@ func (p Profile) drops(arg, name string) (Flag, bool) {
 		}
 	}
 	return Flag{}, false
-}
-
-// known are the servers with a file of their own.
-var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, dockerfile, typescriptLanguageServer, vtsls, typescript7, bash, yaml, webJSON, webCSS, webHTML}
-
-// For recognises a server by its command, or by the answer that it gave to an
-// initialize request (the person's own, or an instance's; may be nil): its name,
-// else the commands that it offers. It returns the generic profile for those that
-// it does not know.
-func For(command []string, initializeResult json.RawMessage) Profile {
-	var name string
-	if raw, ok := Lookup(initializeResult, "serverInfo", "name"); ok {
-		_ = json.Unmarshal(raw, &name) // not a string: not recognised by it
-	}
-	var executes []string
-	if raw, ok := Lookup(initializeResult, "capabilities", "executeCommandProvider", "commands"); ok {
-		_ = json.Unmarshal(raw, &executes) // likewise
-	}
-	for _, make := range known {
-		p := make()
-		if name != "" && slices.ContainsFunc(p.ServerNames, func(n string) bool { return strings.EqualFold(n, name) }) {
-			return p
-		}
-		if p.Executes != "" && slices.Contains(executes, p.Executes) {
-			return p
-		}
-		// The command is often "node …/server.js --stdio" or "env X=y server".
-		for _, arg := range command {
-			if strings.HasPrefix(arg, "-") {
-				break
-			}
-			if slices.Contains(p.Commands, baseName(arg)) {
-				return p
-			}
-		}
-	}
-	return generic()
-}
-
-// baseName is a command's name without its folder and its extension.
-func baseName(arg string) string {
-	base := filepath.Base(arg)
-	for _, ext := range []string{".exe", ".cmd", ".bat", ".js", ".mjs", ".cjs", ".py", ".sh"} {
-		base = strings.TrimSuffix(base, ext)
-	}
-	return base
 }

@@ -17,7 +17,7 @@ import (
 func pyrightLike(name string) Profile {
 	return Profile{
 		Name:        name,
-		Commands:    []string{name + "-langserver"},
+		Commands:    []string{name + "-langserver", name + "-python-langserver", name + ".langserver", name},
 		ServerNames: []string{name},
 		Languages:   []Language{{".py", "python"}, {".pyi", "python"}},
 		Initialize: []Edit{

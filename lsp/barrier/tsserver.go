@@ -16,7 +16,7 @@ func typescriptLanguageServer() Profile {
 	return Profile{
 		Name:      "typescript-language-server",
 		Commands:  []string{"typescript-language-server"},
-		Executes:  "_typescript.applyWorkspaceEdit",
+		Executes:  "_typescript.applyRenameFile",
 		Languages: tsLanguages,
 		Initialize: []Edit{
 			// It then hands file events to tsserver at once and in order
@@ -43,7 +43,7 @@ func typescriptLanguageServer() Profile {
 func vtsls() Profile {
 	return Profile{
 		Name:        "vtsls",
-		Commands:    []string{"vtsls"},
+		Commands:    []string{"vtsls", "@vtsls/language-server"},
 		ServerNames: []string{"vtsls"},
 		Languages:   tsLanguages,
 		Initialize:  []Edit{{Path: []string{"initializationOptions", "tsLogPath"}}},
