@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -146,36 +147,30 @@ func execError(name, dir string, err error) *Error {
 }
 
 // killChildren ends what is left below a subreaper. Each round kills what can be
-// seen and collects it; children of the killed move up to us and are seen in
-// the next. Bounded, because a fork bomb may outrun it.
+// seen and collects what is dead; children of the killed move up to us and are
+// seen in the next. It never waits for a child: that one may have come since the
+// round looked, and nobody would kill it. Only wait tells that none is left: /proc
+// may leave children out of its list while others end (proc(5)). Bounded, because
+// a fork bomb may outrun it.
 func killChildren() {
-	for range 1000 {
-		children := childPids()
-		if len(children) == 0 {
-			return
-		}
-		for _, pid := range children {
+	for end := time.Now().Add(killLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, pid := range childPids() {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		for {
-			var ws syscall.WaitStatus
-			pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
-			if err == syscall.EINTR {
-				continue
+			pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+			if err == syscall.ECHILD {
+				return
 			}
-			if err != nil {
-				return // ECHILD: all gone
-			}
-			if pid == 0 {
-				// Killed but not yet dead: wait for one of them.
-				if _, err := syscall.Wait4(-1, &ws, 0, nil); err != nil && err != syscall.EINTR {
-					return
-				}
+			if err == nil && pid == 0 {
 				break
 			}
 		}
 	}
 }
+
+// killLimit bounds killChildren.
+const killLimit = 10 * time.Second
 
 // childPids lists the children of all threads of this process.
 func childPids() []int {
