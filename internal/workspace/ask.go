@@ -109,6 +109,11 @@ func (i *instance) diagnose(ctx context.Context, uris []string) (reports []repor
 		switch {
 		case errors.As(err, &e) && e.Kind == shadow.Superseded:
 			continue
+		}
+		if _, after := i.state(); after == tells {
+			i.finished(tells)
+		}
+		switch {
 		case errors.As(err, &b) && b.Kind == barrier.Desync:
 			i.stop(err) // its documents are not ours any more; the question is put to the next one
 			return nil, state{}, err

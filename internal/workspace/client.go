@@ -131,9 +131,9 @@ func (c client) Notification(method string, params json.RawMessage) {
 		c.i.registered()
 		return
 	case "window/showMessage", "window/logMessage":
-		if s := c.i.asker(); s != nil {
-			s.peer.Notify("window/logMessage", params)
-		}
+		c.i.note(method, params)
+	case serverStatus:
+		c.i.status(params)
 	}
 	c.i.log.Debug().Str("method", method).RawJSON("params", params).Msg("server notification")
 }
@@ -141,7 +141,7 @@ func (c client) Notification(method string, params json.RawMessage) {
 // Progress implements shadow.Client.
 func (c client) Progress(params json.RawMessage) {
 	if !c.i.ready.Load() {
-		c.i.p.loads(params)
+		c.i.p.loads(c.i.id, params)
 	}
 	c.i.log.Debug().RawJSON("params", params).Msg("server progress")
 }

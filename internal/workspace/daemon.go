@@ -3,8 +3,10 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -351,10 +353,22 @@ func (d *daemon) removeInstance(i *instance) {
 	delete(d.instances, i)
 }
 
+// addSession makes s one of those who are told, and tells it what others were told.
 func (d *daemon) addSession(s *session) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.sessions[s] = true
+	var missed []note
+	for i := range d.instances {
+		missed = append(missed, i.kept.all()...)
+	}
+	pools := slices.Collect(maps.Values(d.pools))
+	d.mu.Unlock()
+	for _, n := range missed {
+		s.hear(n)
+	}
+	for _, p := range pools {
+		p.showStarts(s)
+	}
 }
 
 func (d *daemon) removeSession(s *session) {

@@ -61,6 +61,8 @@ type instance struct {
 	started  time.Time
 	lastTurn scheduler.TurnID // guarded by pool.mu
 
+	kept kept // guarded by daemon.mu
+
 	turn      sync.Mutex // one show or sync at a time; guards the field below
 	lingering lingering
 
@@ -69,6 +71,7 @@ type instance struct {
 	branch   *branch    // what the view shows
 	told     state      // of branch: what the server has last been told
 	tells    uint64     // counts tellings
+	final    uint64     // tells, when the server was last known to be done with them
 	base     news       // of the person's folder, not yet told
 	overflow bool
 	askers   []*session // whose requests run, for what the server asks meanwhile

@@ -58,7 +58,8 @@ type pool struct {
 	releases map[string]chan struct{} // branches being dropped, until released
 	switches uint64
 	loading  string // what the server said last of its loading
-	most     int    // instances that it may have
+	starts   map[scheduler.InstanceID]*starting
+	most     int // instances that it may have
 
 	// result is the InitializeResult of the newest instance; closed once there is
 	// one, or the pool has ended.
@@ -91,6 +92,7 @@ func newPool(d *daemon, c candidate, params json.RawMessage, cfg scheduler.Confi
 		sched:      scheduler.New(cfg),
 		jobs:       map[scheduler.RequestID]*job{},
 		instances:  map[scheduler.InstanceID]*instance{},
+		starts:     map[scheduler.InstanceID]*starting{},
 		releases:   map[string]chan struct{}{},
 		turns:      map[scheduler.InstanceID]scheduler.TurnID{},
 		learnt:     l,
@@ -289,6 +291,7 @@ func (p *pool) endLocked(id scheduler.RequestID, err error) {
 // start brings an instance up.
 func (p *pool) start(id scheduler.InstanceID, l learnt) {
 	began := time.Now()
+	over := p.starting(id)
 	inst, err := startInstance(p, id, l)
 	if err == nil {
 		inst, err = p.recognised(inst, id)
@@ -307,6 +310,7 @@ func (p *pool) start(id scheduler.InstanceID, l learnt) {
 			inst.stop(err)
 		}
 	}
+	over(err)
 	if err != nil {
 		p.log.Warn().Err(err).Int("instance", int(id)).Msg("instance did not start")
 		p.down(id, err)

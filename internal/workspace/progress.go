@@ -93,27 +93,6 @@ func (p *pool) busy() string {
 	return "; " + strings.Join(works, ", ")
 }
 
-// loads keeps what the server says of its own work until it is ready, for those
-// who wait.
-func (p *pool) loads(params json.RawMessage) {
-	var of struct {
-		Value struct{ Kind, Title, Message string }
-	}
-	if json.Unmarshal(params, &of) != nil {
-		return
-	}
-	text := of.Value.Title
-	if of.Value.Message != "" {
-		text = strings.TrimPrefix(text+": "+of.Value.Message, ": ")
-	}
-	if text == "" {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.loading = text
-}
-
 // progress passes progress of a request on to the agent that asked.
 type progress struct {
 	peer agent.Peer

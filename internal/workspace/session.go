@@ -25,6 +25,7 @@ type session struct {
 	result   json.RawMessage // of initialize: what all servers offer, as the agent was told
 	autosave bool
 	edits    bool // the client takes workspace/applyEdit
+	statuses bool // the client takes experimental/serverStatus
 	inside   bool // it is that of a command in the branch, which reaches nothing else
 
 	mu sync.Mutex // guards the fields below
@@ -62,11 +63,12 @@ func (d *daemon) Attach(ctx context.Context, a agent.Attach) (agent.Attached, er
 	}
 	var client struct {
 		Capabilities struct {
-			Workspace struct{ ApplyEdit bool }
+			Workspace    struct{ ApplyEdit bool }
+			Experimental struct{ ServerStatusNotification bool }
 		}
 	}
 	_ = json.Unmarshal(a.Params, &client) // what cannot be read is not declared
-	s.edits = client.Capabilities.Workspace.ApplyEdit
+	s.edits, s.statuses = client.Capabilities.Workspace.ApplyEdit, client.Capabilities.Experimental.ServerStatusNotification
 	if err := s.join(ctx, line); err != nil {
 		d.detachBranch(b)
 		return agent.Attached{}, err

@@ -129,8 +129,8 @@ type Document struct {
 }
 
 // Peer is the agent, as the Session sees it. All methods may be called from any
-// goroutine and never wait for the agent to read: what does not fit into its
-// queue ends the connection. Before initialize is answered everything is held
+// goroutine and, but for Call and Progress, never wait for the agent: what does not fit
+// into its queue ends the connection. Before initialize is answered everything is held
 // back.
 type Peer interface {
 	// Notify sends a notification; params as for [wire.NewNotification].
@@ -140,6 +140,10 @@ type Peer interface {
 	// told by $/cancelRequest), or an [*Error] of KindClosed when the connection
 	// ends.
 	Call(ctx context.Context, method string, params any) (json.RawMessage, error)
+	// Progress makes a progress that no request of the agent asked for, and waits
+	// for the agent's leave. It is nil, which takes every method of it, for an agent
+	// that does not declare window.workDoneProgress, or refuses.
+	Progress(ctx context.Context, title string) *Progress
 	// Refresh says that the branch has changed otherwise than by this
 	// connection's document notifications (a base file, another connection, a
 	// command, a shadowlsp/write): a client that pulls is told so by

@@ -42,6 +42,7 @@ type connection struct {
 	// Set during the handshake, constant after it.
 	pulls       bool // the client pulls diagnostics
 	refreshable bool // … and can be told to pull again
+	progresses  bool // it shows progress that it did not ask for
 
 	// Owned by the dispatcher.
 	session Session
@@ -241,7 +242,7 @@ func (c *connection) answer(r *request, result json.RawMessage, err error) {
 	if !c.requests.end(r) {
 		return
 	}
-	r.progress.end()
+	r.progress.End("")
 	var p *panicError
 	if errors.As(err, &p) {
 		c.logPanic(p)

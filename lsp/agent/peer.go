@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"shadowlsp/lsp/wire"
 )
@@ -83,6 +85,24 @@ func (c *connection) Call(ctx context.Context, method string, params any) (json.
 
 func (c *connection) closed(method string) error {
 	return fail("call "+method, KindClosed, "the connection has ended: %w", context.Cause(c.ctx))
+}
+
+// progressTokens counts the progress that we have begun, by connections of one
+// process; their names keep apart from the tokens that agents give.
+var progressTokens atomic.Int64
+
+// Progress is [Peer.Progress].
+func (c *connection) Progress(ctx context.Context, title string) *Progress {
+	if !c.progresses {
+		return nil
+	}
+	token := encode(fmt.Sprintf("shadowlsp/progress/%d", progressTokens.Add(1)))
+	if _, err := c.Call(ctx, "window/workDoneProgress/create", struct {
+		Token json.RawMessage `json:"token"`
+	}{token}); err != nil {
+		return nil
+	}
+	return &Progress{send: func(body []byte) { c.send(body, false) }, token: token, title: title}
 }
 
 // Refresh is [Peer.Refresh].

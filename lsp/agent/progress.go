@@ -8,13 +8,15 @@ import (
 	"shadowlsp/lsp/wire"
 )
 
-// Progress shows an agent what becomes of a request that it gave a workDoneToken.
-// It begins with the first Report and is ended before the response leaves. All
-// methods may be called from any goroutine, and on nil, where there is no token.
+// Progress shows an agent what becomes of a request that it gave a workDoneToken,
+// or of something that it did not ask for ([Peer.Progress]). It begins with the first
+// Report; that of a request is ended before the response leaves. All methods may be
+// called from any goroutine, and on nil, where nobody wants to know.
 type Progress struct {
-	send  func(body []byte)
-	token json.RawMessage
-	title string
+	send        func(body []byte)
+	token       json.RawMessage
+	title       string
+	cancellable bool
 
 	mu           sync.Mutex // guards the fields below; held while sending, which never waits, to keep the order
 	begun, ended bool
@@ -40,7 +42,7 @@ func (c *connection) follow(r *request, m wire.Message) {
 	early := m.Method == "initialize"
 	r.progress = &Progress{
 		send:  func(body []byte) { c.send(body, early) },
-		token: token, title: "shadowlsp: " + m.Method,
+		token: token, title: "shadowlsp: " + m.Method, cancellable: true,
 	}
 	r.ctx = context.WithValue(r.ctx, progressKey{}, r.progress)
 }
@@ -72,9 +74,9 @@ func (p *Progress) Report(message string) {
 	case p.ended || p.begun && message == p.last:
 		return
 	case p.begun:
-		p.tell(progressValue{Kind: "report", Cancellable: true, Message: message})
+		p.tell(progressValue{Kind: "report", Cancellable: p.cancellable, Message: message})
 	default:
-		p.tell(progressValue{Kind: "begin", Title: p.title, Cancellable: true, Message: message})
+		p.tell(progressValue{Kind: "begin", Title: p.title, Cancellable: p.cancellable, Message: message})
 	}
 	p.begun, p.last = true, message
 }
@@ -106,15 +108,16 @@ func (p *Progress) Pass(params json.RawMessage) bool {
 	return true
 }
 
-// end is called once the response is made.
-func (p *Progress) end() {
+// End ends the progress, once; that of a request when the response is made. message
+// may be "".
+func (p *Progress) End(message string) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.begun && !p.ended {
-		p.tell(progressValue{Kind: "end"})
+		p.tell(progressValue{Kind: "end", Message: message})
 	}
 	p.ended = true
 }

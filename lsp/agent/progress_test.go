@@ -51,3 +51,47 @@ func TestProgress(t *testing.T) {
 		c.close()
 	})
 }
+
+// Progress that was not asked for needs the agent's leave, and a client that shows it.
+func TestProgressOfOurOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{request: func(ctx context.Context, m wire.Message) Pending[json.RawMessage] {
+			return Now(json.RawMessage("null"), nil)
+		}}
+		c := initialized(t, f, Config{}, `{"window":{"workDoneProgress":true}}`)
+		for _, refused := range []bool{false, true} {
+			made := make(chan *Progress, 1)
+			go func() { made <- f.peer().Progress(t.Context(), "loads") }()
+			m := c.recv()
+			if m.Method != "window/workDoneProgress/create" {
+				t.Fatal(m.Method)
+			}
+			if refused {
+				c.send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32601,"message":"no"}}`)
+			} else {
+				c.send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":null}`)
+			}
+			p := <-made
+			p.Report("half")
+			p.End("ready")
+			p.Report("late")
+			if refused {
+				continue
+			}
+			token, _ := lookup(m.Params, "token")
+			c.want(`{"jsonrpc":"2.0","method":"$/progress","params":{"token":` + string(token) + `,"value":{"kind":"begin","title":"loads","message":"half"}}}`)
+			c.want(`{"jsonrpc":"2.0","method":"$/progress","params":{"token":` + string(token) + `,"value":{"kind":"end","message":"ready"}}}`)
+		}
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"m"}`)
+		c.want(`{"jsonrpc":"2.0","id":1,"result":null}`) // and nothing before it
+		c.close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		c := initialized(t, f, Config{}, pull)
+		if p := f.peer().Progress(t.Context(), "loads"); p != nil {
+			t.Error("a client that shows none is asked")
+		}
+		c.close()
+	})
+}

@@ -194,6 +194,9 @@ func (c *connection) admit(m wire.Message) (Options, error) {
 					Refresh bool `json:"refreshSupport"`
 				} `json:"diagnostics"`
 			} `json:"workspace"`
+			Window struct {
+				WorkDoneProgress bool `json:"workDoneProgress"`
+			} `json:"window"`
 		} `json:"capabilities"`
 	}
 	if len(m.Params) > 0 {
@@ -204,6 +207,7 @@ func (c *connection) admit(m wire.Message) (Options, error) {
 	diagnostic := p.Capabilities.TextDocument.Diagnostic
 	c.pulls = len(diagnostic) > 0 && string(diagnostic) != "null"
 	c.refreshable = p.Capabilities.Workspace.Diagnostics.Refresh
+	c.progresses = p.Capabilities.Window.WorkDoneProgress
 	return o, nil
 }
 

@@ -20,8 +20,12 @@ var answers = map[string]func(*Instance, json.RawMessage) (any, error){
 	"window/workDoneProgress/create": null, // progress is passed on under any token
 	"workspace/configuration":        (*Instance).configuration,
 	"workspace/workspaceFolders":     (*Instance).workspaceFolders,
-	// Nobody sits before a shadow: no button is pressed, nothing is shown.
-	"window/showMessageRequest": null,
+	// Nobody sits before a shadow: no button is pressed, nothing is opened. What the
+	// server has to say is said all the same.
+	"window/showMessageRequest": func(i *Instance, params json.RawMessage) (any, error) {
+		i.cfg.Client.Notification("window/showMessage", barrier.Apply(params, []barrier.Edit{{Path: at("actions")}}))
+		return nil, nil
+	},
 	"window/showDocument": func(*Instance, json.RawMessage) (any, error) {
 		return map[string]bool{"success": false}, nil
 	},

@@ -99,7 +99,8 @@ type Client interface {
 	// ApplyEdit answers workspace/applyEdit with an ApplyWorkspaceEditResult.
 	ApplyEdit(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
 	// Notification is told what the server notifies and is not interpreted
-	// here: window/showMessage, window/logMessage, telemetry and unknown ones; and
+	// here: window/showMessage (and showMessageRequest, which is answered here),
+	// window/logMessage, telemetry and unknown ones; and
 	// client/registerCapability and unregisterCapability, when they are done.
 	Notification(method string, params json.RawMessage)
 	// Progress is told the server's own work-done progress (params of

@@ -104,7 +104,7 @@ func TestServerRequestsAreAnswered(t *testing.T) {
 			ask("window/workDoneProgress/create", `{"token":1}`),
 			ask("workspace/configuration", `{"items":[{"section":"x"},{"section":"gopls"}]}`),
 			ask("workspace/workspaceFolders", `null`),
-			ask("window/showMessageRequest", `{"type":1,"message":"?"}`),
+			ask("window/showMessageRequest", `{"type":1,"message":"?","actions":[{"title":"a"}]}`),
 			ask("window/showDocument", `{"uri":"file:///w/a"}`),
 			ask("workspace/diagnostic/refresh", `null`),
 			ask("workspace/unheard/of", `{}`),
@@ -132,6 +132,9 @@ func TestServerRequestsAreAnswered(t *testing.T) {
 			if got := answers[fmt.Sprintf("toy-%d", n+1)]; got != want {
 				t.Errorf("answer %d: got %s, want %s", n+1, got, want)
 			}
+		}
+		if got := <-c.told; got != `window/showMessage {"type":1,"message":"?"}` {
+			t.Error(got)
 		}
 		if got := <-c.told; got != `window/logMessage {"type":4,"message":"m"}` {
 			t.Error(got)
