@@ -19,6 +19,11 @@ type Config struct {
 	Quantum time.Duration
 	// MaxQuantum bounds that growth. Default 1 s, or Quantum if larger.
 	MaxQuantum time.Duration
+	// Rotation is how long it may take until everyone who waits has had a turn:
+	// the more branches wait, the shorter the quantum, but never shorter than
+	// the measured mean switch, which keeps half of the time for work. Default
+	// 20 s.
+	Rotation time.Duration
 	// MaxDebt bounds how far ahead of virtual time a waiting branch can be:
 	// past use is held against a branch up to here. Default 1 s.
 	MaxDebt time.Duration
@@ -100,6 +105,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Quantum, 100*time.Millisecond)
 	orDefault(&c.MaxQuantum, time.Second)
 	c.MaxQuantum = max(c.MaxQuantum, c.Quantum)
+	orDefault(&c.Rotation, 20*time.Second)
 	orDefault(&c.MaxDebt, time.Second)
 	orDefault(&c.Anticipation, 3*time.Millisecond)
 	c.Anticipation = max(c.Anticipation, 0)

@@ -269,3 +269,29 @@ func TestPositionAgreesWithSnapshot(t *testing.T) {
 		t.Error("Quiet is wrong")
 	}
 }
+
+// A crowd that always wants more on one instance with dear switches: the more
+// wait, the shorter the turns, so that the last in line is not the only one who
+// pays for the calm of the first.
+func TestARotationHasABound(t *testing.T) {
+	t.Parallel()
+	crowd := []habit{{name: "crowd", agents: 200, rounds: 1, width: 2, gap: ms, run: 50 * ms, drain: 2 * ms}}
+	type result struct {
+		waited time.Duration // by one of a hundred, at least
+		done   int
+	}
+	var of [2]result
+	for i, rotation := range []time.Duration{20 * time.Second, time.Hour} {
+		m := newSim(1, New(Config{Rotation: rotation}), crowd)
+		m.switchMean, m.switchSpread = 100*ms, 20*ms
+		m.run(simLength(20 * time.Minute))
+		of[i] = result{quantile(m.waitsOf(func(simWait) bool { return true }), .99), m.finished}
+		t.Logf("rotation %v: %d requests, %d switches, wait p99 %v", rotation, m.finished, m.switches, of[i].waited.Round(ms))
+	}
+	if of[0].waited > of[1].waited*2/3 {
+		t.Errorf("with shorter turns one of a hundred waits %v, without %v", of[0].waited, of[1].waited)
+	}
+	if of[0].done < of[1].done*2/3 {
+		t.Errorf("shorter turns left %d requests of %d", of[0].done, of[1].done)
+	}
+}

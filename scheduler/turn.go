@@ -172,7 +172,9 @@ func (s *Scheduler) strike(b *branch, err error) {
 
 // quantum is how long a turn takes in requests while others wait.
 func (s *Scheduler) quantum() time.Duration {
-	return min(max(SwitchesPerQuantum*s.switchCost, s.cfg.Quantum), s.cfg.MaxQuantum)
+	quantum := min(max(SwitchesPerQuantum*s.switchCost, s.cfg.Quantum), s.cfg.MaxQuantum)
+	share := s.cfg.Rotation * time.Duration(len(s.instances)) / time.Duration(1+len(s.waiting))
+	return min(quantum, max(share-s.switchCost, s.switchCost))
 }
 
 // serve lets a turn take requests of its branch, or ends it. It says whether

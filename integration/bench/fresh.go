@@ -20,7 +20,7 @@ import (
 type fresh struct {
 	conn    *client.Client
 	dir     string
-	version int
+	version map[string]int // of the files that are open
 
 	mu    sync.Mutex // guards the fields below
 	table map[string]json.RawMessage
@@ -29,7 +29,7 @@ type fresh struct {
 }
 
 func newFresh(ctx context.Context, gopls, dir string, env []string) (*fresh, error) {
-	f := &fresh{dir: dir, table: map[string]json.RawMessage{}, work: map[string]bool{}}
+	f := &fresh{dir: dir, version: map[string]int{}, table: map[string]json.RawMessage{}, work: map[string]bool{}}
 	settings := map[string]any{"verboseWorkDoneProgress": true, "diagnosticsDelay": "0s"}
 	var err error
 	f.conn, err = client.Start(client.Config{
@@ -77,9 +77,9 @@ func (f *fresh) put(path, text string) error {
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		return err
 	}
-	f.version++
-	document := map[string]any{"uri": docuri.FromPath(name), "version": f.version}
-	if f.version == 1 {
+	f.version[path]++
+	document := map[string]any{"uri": docuri.FromPath(name), "version": f.version[path]}
+	if f.version[path] == 1 {
 		document["languageId"], document["text"] = "go", text
 		return f.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": document})
 	}
