@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shadowlsp/integration/need"
 )
 
 // servedRoot in the environment makes TestServeUntilKilled a daemon.
@@ -55,7 +57,7 @@ func TestKillNine(t *testing.T) {
 			t.Fatalf("a process is left: %v\n%s", err, text)
 		}
 		alive.Close()
-		if strings.Contains(mounts(), root) {
+		if strings.Contains(need.Mounts(), root) {
 			t.Fatal("something is left mounted")
 		}
 	}

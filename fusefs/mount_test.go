@@ -54,24 +54,19 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == eyeRole {
 		eyeMain(os.Args[2])
 	}
-	before := mounts()
+	before := need.Mounts()
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
-		if after := mounts(); after != before {
+		if after := need.Mounts(); after != before {
 			fmt.Fprintln(os.Stderr, "mounts before:\n"+before+"after:\n"+after)
 			code = 1
 		}
 	}
 	os.Exit(code)
-}
-
-func mounts() string {
-	text, _ := os.ReadFile("/proc/self/mounts")
-	return string(text)
 }
 
 func ordinary() bool { return os.Geteuid() != 0 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"shadowlsp/integration/need"
 )
 
 // killed is what the hook panics with in place of a SIGKILL.
@@ -262,9 +264,7 @@ func TestOneProcess(t *testing.T) {
 
 // TestKernelReadsLayer mounts a layer with the kernel's overlayfs.
 func TestKernelReadsLayer(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root may mount")
-	}
+	need.Root(t)
 	o := Options{Base: t.TempDir(), State: t.TempDir()}
 	makeTree(t, o.Base)
 	s := mustOpen(t, o)
@@ -278,7 +278,7 @@ func TestKernelReadsLayer(t *testing.T) {
 	layer := filepath.Join(o.State, b.top().dirName())
 	opts := fmt.Sprintf("lowerdir=%s,upperdir=%s/fs,workdir=%s/work,userxattr", o.Base, layer, layer)
 	if err := unix.Mount("overlay", at, "overlay", 0, opts); err != nil {
-		t.Skip("no overlayfs on this file system:", err)
+		need.Unmet(t, false, "no overlayfs on this file system: %v", err)
 	}
 	defer unix.Unmount(at, 0)
 	m := model{t: t}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
@@ -67,7 +68,7 @@ func TestRunIsCancelled(t *testing.T) {
 			_, err := a.run(ctx, map[string]any{"command": "(setsid sleep 987656 &); sleep 987656"})
 			done <- err
 		}()
-		if !await(func() bool { return running("sleep\x00987656") }) {
+		if err := stage.Await(func() bool { return running("sleep\x00987656") }); err != nil {
 			t.Fatal("the command does not run")
 		}
 		switch how {
@@ -88,7 +89,7 @@ func TestRunIsCancelled(t *testing.T) {
 			must(t, p.Kill())
 			<-done
 		}
-		if !await(func() bool { return !running("sleep\x00987656") }) {
+		if err := stage.Await(func() bool { return !running("sleep\x00987656") }); err != nil {
 			t.Errorf("%s: the command goes on", how)
 		}
 	}
@@ -183,7 +184,7 @@ func TestAgentInside(t *testing.T) {
 		t.Errorf("%d branches, before %d", n, before)
 	}
 	must(t, syscall.Kill(fresh.Pid(), syscall.SIGKILL))
-	if !await(func() bool { return len(w.status(t).Branches) == before }) {
+	if err := stage.Await(func() bool { return len(w.status(t).Branches) == before }); err != nil {
 		t.Error("the fresh branch has stayed")
 	}
 	began := time.Now()

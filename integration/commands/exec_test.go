@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"shadowlsp/integration/stage"
 )
 
 // A command gives what it gives natively: streams, status, place, environment.
@@ -117,7 +119,7 @@ func TestBranches(t *testing.T) {
 	}
 	must(t, os.Remove(w.path("b.txt")))
 	w.before = nil // the directory has another time
-	w.before = mustTree(t, w)
+	w.before = w.Tree(t)
 }
 
 // A time-out, and signals to the caller.
@@ -148,7 +150,7 @@ func TestEnding(t *testing.T) {
 	must(t, cmd.Process.Kill())
 	cmd.Wait()
 	gone := func() bool { return !running("sleep\x00987654") }
-	if !await(gone) {
+	if err := stage.Await(gone); err != nil {
 		t.Error("what the command started goes on")
 	}
 	// Nothing survives the command's own end.
@@ -169,10 +171,10 @@ func TestTheDaemonDies(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 125 {
 		t.Errorf("exit status %d", code)
 	}
-	if !await(func() bool { return !running("sleep\x00987655") }) {
+	if err := stage.Await(func() bool { return !running("sleep\x00987655") }); err != nil {
 		t.Error("what the command started goes on")
 	}
-	w.nothingLeft(t)
+	w.LeavesNothing(t)
 	if out, _ := w.in(t, "a", "cat new"); out != "kept\n" {
 		t.Errorf("what it wrote: %q", out)
 	}

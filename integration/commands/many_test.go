@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"shadowlsp/integration/stage"
 )
 
 // many is how many commands run at once; the environment can ask for more
@@ -82,7 +84,7 @@ cat mine /tmp/mine; exit 3`
 			t.Errorf("command %d: exit status %d: %s", i, code, all[i].out.text)
 		}
 	}
-	if !await(func() bool { return !running("sleep\x00987658") }) {
+	if err := stage.Await(func() bool { return !running("sleep\x00987658") }); err != nil {
 		t.Error("something goes on")
 	}
 	if out, code := w.in(t, fmt.Sprint("b", order[0]), "cat mine"); out != fmt.Sprintln(order[0]) || code != 0 {
@@ -94,7 +96,7 @@ cat mine /tmp/mine; exit 3`
 		l.Close()
 	}
 	must(t, w.Kill())
-	w.nothingLeft(t)
+	w.LeavesNothing(t)
 	if n := countMounts(t); n != mounts {
 		t.Errorf("%d mounts, before %d", n, mounts)
 	}

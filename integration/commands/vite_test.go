@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 // A development server in a branch: an agent's LSP edit, which no program in the
 // branch makes, reaches its watcher, and it serves the new text.
 func TestHotReload(t *testing.T) {
-	if os.Getenv(toolsVariable) != "" {
+	if need.Again() {
 		t.Skip("Vite is where root keeps it; root runs this test")
 	}
 	vite := need.Tool(t, "vite")

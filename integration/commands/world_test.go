@@ -1,23 +1,17 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"go.uber.org/goleak"
 
@@ -30,15 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Names by which a run as an ordinary user is told what only root's can make.
-const (
-	binaryVariable = "SHADOWLSP_TEST_BINARY"
-	toolsVariable  = "SHADOWLSP_TEST_TOOLS"
-)
-
-// patience bounds everything that is waited for, on a machine that others keep
-// busy.
-const patience = 60 * time.Second
+// patience bounds everything that is waited for.
+const patience = stage.Patience
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -48,13 +35,7 @@ func must(t testing.TB, err error) {
 }
 
 // module is the person's folder.
-var module = map[string]string{
-	"go.mod":     "module example.test/m\n\ngo 1.24\n",
-	"lib/lib.go": "// Package lib is called by use.\npackage lib\n\n// F returns what it is given.\nfunc F(a int) int { return a }\n",
-	"use/use.go": "// Package use calls lib.\npackage use\n\nimport \"example.test/m/lib\"\n\n// V is of lib.\nvar V = lib.F(1)\n",
-	"a.txt":      "the person's\n",
-	"run.sh":     "#!/bin/sh\necho run: \"$@\"\n",
-}
+var module = stage.Module(map[string]string{"a.txt": "the person's\n", "run.sh": "#!/bin/sh\necho run: \"$@\"\n"})
 
 // world is a workspace with its own daemon.
 type world struct {
@@ -65,113 +46,39 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	need.FUSE(t)
-	if os.Geteuid() != 0 {
-		need.UserNS(t)
-	}
+	need.View(t)
+	tools := filepath.Dir(need.Tool(t, "gopls"))
 	from := t.TempDir()
-	for name, text := range module {
-		name = filepath.Join(from, name)
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, []byte(text), 0o644))
-	}
-	must(t, os.Chmod(filepath.Join(from, "run.sh"), 0o755))
+	must(t, stage.Plant(from, module))
 	must(t, os.Symlink("a.txt", filepath.Join(from, "link")))
-	tools := os.Getenv(toolsVariable)
-	binary := os.Getenv(binaryVariable)
-	if tools == "" {
-		tools = filepath.Dir(need.Tool(t, "gopls"))
-		binary = need.Shadowlsp(t)
-	}
-	s, err := stage.New(context.Background(), from)
+	s, err := stage.New(t.Context(), from)
 	must(t, err)
-	w := &world{Stage: s, top: filepath.Dir(s.Dir), binary: binary}
+	w := &world{Stage: s, top: filepath.Dir(s.Dir), binary: need.Shadowlsp(t)}
 	w.home = filepath.Join(w.top, "home")
 	must(t, os.Mkdir(w.home, 0o755))
 	w.temp = filepath.Join(w.top, "temp")
 	must(t, os.Mkdir(w.temp, 0o755))
 	s.Env = append(s.Env, "PATH="+tools+":"+os.Getenv("PATH"), "HOME="+w.home, "TMPDIR="+w.temp, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod")
 	w.native(t, "git", "status", "--short")
-	w.before, err = stage.Read(s.Dir)
-	must(t, err)
+	w.before = s.Tree(t)
 	t.Cleanup(func() { w.lookOver(t) })
 	return w
 }
 
 // lookOver ends a world and says what is not as it must be.
 func (w *world) lookOver(t testing.TB) {
-	after, err := stage.Read(w.Dir)
-	must(t, err)
-	for _, path := range w.before.Differences(after) {
-		t.Errorf("the person's %s was %q and is %q", path, w.before[path], after[path])
-	}
+	w.Unchanged(t, w.before)
 	if out, _ := w.native(t, "git", "status", "--short", "--ignored"); out != "" {
 		t.Errorf("the person's folder is not clean:\n%s", out)
 	}
 	if mounts, err := w.Mounts(); err != nil || len(mounts) > 0 {
 		t.Errorf("mounted on the person's folder: %q, %v", mounts, err)
 	}
-	logs, _ := filepath.Glob(filepath.Join(w.top, "state", "shadowlsp", "*", "daemon.log"))
-	for _, name := range logs {
-		log, _ := os.ReadFile(name)
-		for _, never := range []string{"DATA RACE", "panic", "fatal error", `"level":"error"`} {
-			if bytes.Contains(log, []byte(never)) {
-				t.Errorf("the daemon's log holds %s:\n%s", never, log)
-			}
-		}
-		if t.Failed() {
-			t.Logf("the daemon's log ends:\n%s", log[max(len(log)-4000, 0):])
-		}
-	}
+	w.ReadLogs(t)
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	w.nothingLeft(t)
-}
-
-// nothingLeft waits until no process has anything to do with the stage.
-func (w *world) nothingLeft(t testing.TB) {
-	t.Helper()
-	var left []string
-	if !await(func() bool { left = traces(w.top); return len(left) == 0 }) {
-		t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
-	}
-}
-
-// await looks at a condition again and again: other processes tell of their
-// changes in no common way.
-func await(holds func() bool) bool {
-	late, again := time.NewTimer(patience), time.NewTicker(5*time.Millisecond)
-	defer late.Stop()
-	defer again.Stop()
-	for !holds() {
-		select {
-		case <-again.C:
-		case <-late.C:
-			return false
-		}
-	}
-	return true
-}
-
-// traces lists the processes that have to do with a folder, by their command
-// line, environment or mounts.
-func traces(folder string) (found []string) {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		for _, file := range []string{"cmdline", "environ", "mountinfo"} {
-			text, _ := os.ReadFile(filepath.Join("/proc", e.Name(), file))
-			if bytes.Contains(text, []byte(folder)) {
-				found = append(found, fmt.Sprintf("%d %s", pid, file))
-				break
-			}
-		}
-	}
-	return found
+	w.LeavesNothing(t)
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.Dir, name) }
@@ -323,65 +230,15 @@ func (a *agent) lint(t testing.TB, name string) (messages []string) {
 	return messages
 }
 
-// ordinaryUID owns nothing.
-const ordinaryUID = 48325
-
 // The whole package again, as an ordinary user without any set-up.
 func TestAsAnOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("this is an ordinary user: every test of this package is that test")
-	}
-	need.FUSE(t)
-	openDevice(t)
-	home, err := os.MkdirTemp("/opt", "home-") // outside /tmp, which programs in branches have for themselves
-	must(t, err)
-	t.Cleanup(func() { os.RemoveAll(home) })
-	must(t, os.Chown(home, ordinaryUID, ordinaryUID))
-	bin, err := os.MkdirTemp("", "bin-")
-	must(t, err)
-	t.Cleanup(func() { os.RemoveAll(bin) })
-	must(t, os.Chmod(bin, 0o755))
-	self, err := os.Executable()
-	must(t, err)
-	for name, from := range map[string]string{"shadowlsp": need.Shadowlsp(t), "gopls": need.Tool(t, "gopls"), "commands.test": self} {
-		must(t, exec.Command("cp", from, filepath.Join(bin, name)).Run())
-		must(t, os.Chmod(filepath.Join(bin, name), 0o755))
-	}
-	cmd := exec.Command(filepath.Join(bin, "commands.test"), "-test.v="+strconv.FormatBool(testing.Verbose()), "-test.timeout=5m", "-test.run="+os.Getenv("SHADOWLSP_TEST_RUN"))
-	cmd.Dir = home
-	cmd.Env = []string{
-		"HOME=" + home, "TMPDIR=" + home, "GOPATH=" + filepath.Join(home, "go"), "GOTOOLCHAIN=local", "GOPROXY=off", "PATH=" + bin + ":" + os.Getenv("PATH"),
-		binaryVariable + "=" + filepath.Join(bin, "shadowlsp"), toolsVariable + "=" + bin, "SHADOWLSP_CI=" + os.Getenv("SHADOWLSP_CI"),
-		manyVariable + "=" + os.Getenv(manyVariable),
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUID, Gid: ordinaryUID}}
-	out, err := cmd.CombinedOutput()
-	t.Logf("as uid %d:\n%s", ordinaryUID, out)
-	must(t, err)
-	if left := traces(home); len(left) > 0 {
+	home := need.Ordinary{
+		UID: 48325, In: "/opt", // outside /tmp, which programs in branches have for themselves
+		Programs: []string{"shadowlsp", "gopls"},
+		Args:     []string{"-test.timeout=5m", "-test.run=" + os.Getenv("SHADOWLSP_TEST_RUN")},
+		Env:      []string{manyVariable + "=" + os.Getenv(manyVariable)},
+	}.Run(t)
+	if left := stage.Traces(home); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-}
-
-// openDevice lets ordinary users open /dev/fuse for the time of a test. Only one
-// test process at a time does: the next would take 0666 for what was there.
-func openDevice(t *testing.T) {
-	t.Helper()
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "shadowlsp-test-device.lock"), os.O_CREATE|os.O_RDWR, 0o666)
-	must(t, err)
-	t.Cleanup(func() { lock.Close() })
-	must(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
-	var st unix.Stat_t
-	must(t, unix.Stat("/dev/fuse", &st))
-	if err := os.Chmod("/dev/fuse", 0o666); err != nil {
-		t.Skip("cannot open /dev/fuse to ordinary users: ", err)
-	}
-	t.Cleanup(func() { os.Chmod("/dev/fuse", os.FileMode(st.Mode&0o777)) })
-}
-
-func mustTree(t testing.TB, w *world) stage.Tree {
-	t.Helper()
-	tree, err := stage.Read(w.Dir)
-	must(t, err)
-	return tree
 }

@@ -2,12 +2,11 @@ package conflict
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
 )
 
 func TestJudgeTellsRightFromWrong(t *testing.T) {
@@ -58,13 +57,8 @@ func TestTargetsAreInTheirModules(t *testing.T) {
 		t.Error("an empty folder has the target")
 	}
 	dir := t.TempDir()
-	for _, path := range []string{Compare.Edited, Compare.Dependent} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, path), []byte("package p\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := stage.Plant(dir, map[string]string{Compare.Edited: "package p\n", Compare.Dependent: "package p\n"}); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := Compare.Count(dir); err == nil {
 		t.Error("files without the function have the target")

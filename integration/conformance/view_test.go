@@ -148,18 +148,12 @@ var planted = time.Now().Add(-time.Hour).Truncate(time.Second)
 
 func plant(t testing.TB, root string, files map[string]string) {
 	t.Helper()
-	for name, text := range files {
-		name = filepath.Join(root, name)
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		mode := os.FileMode(0o644)
-		if strings.HasPrefix(text, "#!") {
-			mode = 0o755
-		}
-		must(t, os.WriteFile(name, []byte(text), mode))
+	must(t, stage.Plant(root, files))
+	for name := range files {
 		// Not of just now: go test caches nothing that is younger than two
 		// seconds, and make would warn of times in the future, because an edit of
 		// a file shows another second than the file.
-		must(t, os.Chtimes(name, planted, planted))
+		must(t, os.Chtimes(filepath.Join(root, name), planted, planted))
 	}
 }
 

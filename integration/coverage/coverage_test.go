@@ -82,23 +82,13 @@ func TestSameAnswers(t *testing.T) {
 }
 
 func sameAnswers(t *testing.T, p project) {
-	need.FUSE(t)
-	if os.Geteuid() != 0 {
-		need.UserNS(t)
-	}
+	need.View(t)
 	for _, name := range p.tools {
 		need.Tool(t, name)
 	}
 	command := append([]string{need.Tool(t, p.command[0])}, p.command[1:]...)
 	shadowlsp := need.Shadowlsp(t)
-	from := t.TempDir()
-	for name, text := range p.files {
-		name = filepath.Join(from, name)
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, []byte(text), 0o644))
-	}
-	s, err := stage.New(t.Context(), from)
-	must(t, err)
+	s := stage.Set(t, p.files)
 	t.Cleanup(func() { must(t, s.Close()) })
 	env := append(slices.Clip(s.Env), "PATH="+filepath.Dir(command[0])+":"+os.Getenv("PATH"))
 	var bare [2]*side

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"shadowlsp/integration/need"
 	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
@@ -44,7 +45,7 @@ func stamped(t *testing.T, w *world, name, text string, stamp time.Time) {
 var savings = []saving{
 	{"in place", func(t *testing.T, w *world, round int) map[string][]string {
 		word := fmt.Sprintf("InPlace%d", round)
-		w.write(t, "lib/lib.go", libText(word))
+		w.write(t, "lib/lib.go", stage.LibText(word))
 		return map[string][]string{"use/use.go": {word}, "lib/lib.go": nil}
 	}},
 	{"in place, an error and none in turn", func(t *testing.T, w *world, round int) map[string][]string {
@@ -57,19 +58,19 @@ var savings = []saving{
 	}},
 	{"by rename", func(t *testing.T, w *world, round int) map[string][]string {
 		word := fmt.Sprintf("ByRename%d", round)
-		replaced(t, w, "lib/lib.go", libText(word))
+		replaced(t, w, "lib/lib.go", stage.LibText(word))
 		return map[string][]string{"use/use.go": {word}, "lib/lib.go": nil}
 	}},
 	{"by rename, with a backup", func(t *testing.T, w *world, round int) map[string][]string {
 		word := fmt.Sprintf("Backup%d", round)
 		must(t, os.Rename(w.path("lib/lib.go"), w.path("lib/lib.go.ignored")))
-		w.write(t, "lib/lib.go", libText(word))
+		w.write(t, "lib/lib.go", stage.LibText(word))
 		must(t, os.Remove(w.path("lib/lib.go.ignored")))
 		return map[string][]string{"use/use.go": {word}, "lib/lib.go": nil}
 	}},
 	{"same size, same time", func(t *testing.T, w *world, round int) map[string][]string {
 		word := fmt.Sprintf("Stamp%02d", round)
-		stamped(t, w, "lib/lib.go", libText(word), time.Unix(1_600_000_000, 0))
+		stamped(t, w, "lib/lib.go", stage.LibText(word), time.Unix(1_600_000_000, 0))
 		return map[string][]string{"use/use.go": {word}}
 	}},
 	{"create and delete a file of a package", func(t *testing.T, w *world, round int) map[string][]string {
@@ -87,13 +88,13 @@ var savings = []saving{
 			return map[string][]string{"use/use.go": {"lib"}}
 		}
 		word := fmt.Sprintf("Back%d", round)
-		w.write(t, "lib/lib.go", libText(word))
+		w.write(t, "lib/lib.go", stage.LibText(word))
 		return map[string][]string{"use/use.go": {word}}
 	}},
 	{"rename a file away and back", func(t *testing.T, w *world, round int) map[string][]string {
 		names := []string{"lib/lib.go", "lib/other.go"}
 		word := fmt.Sprintf("Renamed%d", round)
-		w.write(t, names[round%2], libText(word))
+		w.write(t, names[round%2], stage.LibText(word))
 		must(t, os.Rename(w.path(names[round%2]), w.path(names[1-round%2])))
 		if round%2 == rounds%2 {
 			return map[string][]string{"use/use.go": {word}, "lib/other.go": nil}
@@ -154,7 +155,7 @@ var savings = []saving{
 	{"two directories change places", func(t *testing.T, w *world, round int) map[string][]string {
 		if round == 0 {
 			must(t, os.Mkdir(w.path("spare"), 0o755))
-			w.write(t, "spare/lib.go", libText("Spare"))
+			w.write(t, "spare/lib.go", stage.LibText("Spare"))
 		}
 		must(t, os.Rename(w.path("lib"), w.path("between")))
 		must(t, os.Rename(w.path("spare"), w.path("lib")))
@@ -166,7 +167,7 @@ var savings = []saving{
 	}},
 	{"a symbolic link to one of two files", func(t *testing.T, w *world, round int) map[string][]string {
 		word := fmt.Sprintf("Linked%d", round%2)
-		w.write(t, "lib/real"+word+".ignored", libText(word))
+		w.write(t, "lib/real"+word+".ignored", stage.LibText(word))
 		os.Remove(w.path("lib/link"))
 		must(t, os.Symlink("real"+word+".ignored", w.path("lib/link")))
 		must(t, os.Rename(w.path("lib/link"), w.path("lib/lib.go")))
@@ -175,7 +176,7 @@ var savings = []saving{
 	{"git checkout of another branch", func(t *testing.T, w *world, round int) map[string][]string {
 		if round == 0 {
 			w.git(t, "checkout", "--quiet", "-b", "theirs")
-			w.write(t, "lib/lib.go", libText("Theirs"))
+			w.write(t, "lib/lib.go", stage.LibText("Theirs"))
 			must(t, os.Mkdir(w.path("extra"), 0o755))
 			w.write(t, "extra/extra.go", "package extra\n\nvar _ = undefinedExtra\n")
 			must(t, os.Remove(w.path("own/own.go")))
@@ -192,7 +193,7 @@ var savings = []saving{
 	}},
 	{"git stash and pop", func(t *testing.T, w *world, round int) map[string][]string {
 		if round == 0 {
-			w.write(t, "lib/lib.go", libText("Stashed"))
+			w.write(t, "lib/lib.go", stage.LibText("Stashed"))
 			w.write(t, "own/untracked.go", "package own\n\nvar _ = undefinedUntracked\n")
 			return map[string][]string{"use/use.go": {"Stashed"}, "own/untracked.go": {"undefinedUntracked"}}
 		}
@@ -226,15 +227,14 @@ func TestTheBaseChanges(t *testing.T) {
 	plain := w.agent(t, attach{branch: "plain"})
 	plain.edit(t, w.text("docs/notes.txt", "an override that has nothing to do with it\n"))
 	holds := w.agent(t, attach{branch: "holds"})
-	holds.edit(t, w.text("lib/lib.go", libText("Held")), w.text("use/use.go", module["use/use.go"]+"\n// Held as well.\n"), w.text("own/own.go", ownText("heldOwn")))
+	holds.edit(t, w.text("lib/lib.go", stage.LibText("Held")), w.text("use/use.go", module["use/use.go"]+"\n// Held as well.\n"), w.text("own/own.go", ownText("heldOwn")))
 	for _, s := range savings {
 		t.Run(s.name, func(t *testing.T) {
 			t.Cleanup(func() { w.restore(t) })
 			plain.clean(t, "use/use.go")
 			for round := range rounds {
 				want := s.do(t, w, round)
-				before, err := stage.Read(w.Dir)
-				must(t, err)
+				before := w.Tree(t)
 				for path, words := range want {
 					if why := judge(plain.lint(t, path), words...); why != "" {
 						t.Fatalf("round %d: %s: %s", round, path, why)
@@ -244,12 +244,12 @@ func TestTheBaseChanges(t *testing.T) {
 					holds.names(t, "use/use.go", "Held")
 					holds.names(t, "own/own.go", "heldOwn")
 				}
-				w.unchanged(t, before)
+				w.Unchanged(t, before)
 			}
 		})
 	}
 	plain.clean(t, "use/use.go")
-	if got := holds.file(t, "lib/lib.go"); got != libText("Held") {
+	if got := holds.file(t, "lib/lib.go"); got != stage.LibText("Held") {
 		t.Errorf("the branch that overrides the file has %q", got)
 	}
 }
@@ -280,7 +280,7 @@ func TestAgentsAreToldOfTheBase(t *testing.T) {
 		puller.forget()
 		pusher.forget()
 		word := fmt.Sprintf("Saved%d", round)
-		w.write(t, "lib/lib.go", libText(word))
+		w.write(t, "lib/lib.go", stage.LibText(word))
 		puller.hears(t, "a refresh", func(m wire.Message) bool { return m.Method == "workspace/diagnostic/refresh" })
 		puller.names(t, "use/use.go", word)
 		pusher.hears(t, "a publish", published(w.uri("use/use.go"), 1, word))
@@ -334,20 +334,20 @@ func TestMoreChangesThanTheKernelRemembers(t *testing.T) {
 	limit, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 	must(t, err)
 	if limit > 50_000 {
-		t.Skipf("the kernel remembers %d events here", limit)
+		need.Unmet(t, false, "the kernel remembers %d events here", limit)
 	}
-	daemon := observe(t, w.Daemon())
+	daemon := stage.Observe(t, w.Daemon())
 	for round := range 2 {
 		word := fmt.Sprintf("Overflow%d", round)
-		daemon.signal(t, syscall.SIGSTOP)
+		daemon.Signal(t, syscall.SIGSTOP)
 		for i := range limit/2 + 100 { // at least two events each
 			must(t, os.WriteFile(w.path("lib/a.ignored"), nil, 0o644))
 			must(t, os.Rename(w.path("lib/a.ignored"), w.path(fmt.Sprintf("lib/%c.ignored", 'b'+i%2))))
 		}
-		w.write(t, "lib/lib.go", libText(word))
-		daemon.signal(t, syscall.SIGCONT)
+		w.write(t, "lib/lib.go", stage.LibText(word))
+		daemon.Signal(t, syscall.SIGCONT)
 		a.names(t, "use/use.go", word)
-		w.write(t, "lib/lib.go", libText(word+"x"))
+		w.write(t, "lib/lib.go", stage.LibText(word+"x"))
 		a.names(t, "use/use.go", word+"x")
 	}
 	w.restore(t)
@@ -360,7 +360,7 @@ func TestTheRootIsMovedAway(t *testing.T) {
 	w.before = nil
 	w.serve(t)
 	a := w.agent(t, attach{branch: "b"})
-	a.edit(t, w.text("lib/lib.go", libText("Mine")))
+	a.edit(t, w.text("lib/lib.go", stage.LibText("Mine")))
 	a.names(t, "use/use.go", "Mine")
 	away := filepath.Join(w.top, "away")
 	must(t, os.Rename(w.Dir, away))

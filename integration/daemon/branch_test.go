@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
@@ -14,13 +15,13 @@ func TestBranches(t *testing.T) {
 	t.Run("a fresh branch goes with its agent", func(t *testing.T) {
 		a := w.agent(t, attach{})
 		name, _ := a.about(t)
-		a.edit(t, w.text("lib/lib.go", libText("Fresh")))
+		a.edit(t, w.text("lib/lib.go", stage.LibText("Fresh")))
 		a.names(t, "use/use.go", "Fresh")
 		if b, ok := w.branch(t, name); !ok || b.Keep || b.Agents != 1 || b.Overrides != 1 {
 			t.Errorf("status says %+v, %v", b, ok)
 		}
 		a.leave(t)
-		eventually(t, "the branch has gone", func() bool { _, ok := w.branch(t, name); return !ok })
+		stage.Eventually(t, "the branch has gone", func() bool { _, ok := w.branch(t, name); return !ok })
 		if found := w.layersNaming(t, "Fresh"); len(found) > 0 {
 			t.Errorf("its files are left: %q", found)
 		}
@@ -46,22 +47,22 @@ func TestBranches(t *testing.T) {
 	t.Run("a fork is its own from then on", func(t *testing.T) {
 		parent := w.agent(t, attach{})
 		from, _ := parent.about(t)
-		parent.edit(t, w.text("lib/lib.go", libText("Before")), w.text("own/own.go", ownText("before")))
+		parent.edit(t, w.text("lib/lib.go", stage.LibText("Before")), w.text("own/own.go", ownText("before")))
 		child := w.agent(t, attach{branch: "child", from: from})
 		child.names(t, "use/use.go", "Before")
-		parent.edit(t, w.text("lib/lib.go", libText("After")), w.text("extra/extra.go", "package extra\n"), w.deleted("own/own.go"))
+		parent.edit(t, w.text("lib/lib.go", stage.LibText("After")), w.text("extra/extra.go", "package extra\n"), w.deleted("own/own.go"))
 		parent.names(t, "use/use.go", "After")
 		child.names(t, "use/use.go", "Before")
 		child.names(t, "own/own.go", "before")
 		if e := child.refused(t, "shadowlsp/read", map[string]any{"uri": w.uri("extra/extra.go")}); e.Code != wire.CodeInvalidParams {
 			t.Errorf("the parent's later file: %+v", e)
 		}
-		child.edit(t, w.text("lib/lib.go", libText("Childs")))
+		child.edit(t, w.text("lib/lib.go", stage.LibText("Childs")))
 		child.names(t, "use/use.go", "Childs")
 		parent.names(t, "use/use.go", "After")
 		// Its parent was a fresh branch: that goes, the child stays whole.
 		parent.leave(t)
-		eventually(t, "the parent has gone", func() bool { _, ok := w.branch(t, from); return !ok })
+		stage.Eventually(t, "the parent has gone", func() bool { _, ok := w.branch(t, from); return !ok })
 		child.names(t, "own/own.go", "before")
 		child.names(t, "use/use.go", "Childs")
 	})
@@ -115,11 +116,11 @@ func TestTwoAgentsOnABranch(t *testing.T) {
 		name string
 		edit func(t *testing.T, word string)
 	}{
-		{"didOpen", func(t *testing.T, word string) { writer.open(t, "lib/lib.go", libText(word), 1) }},
-		{"didChange", func(t *testing.T, word string) { writer.change(t, "lib/lib.go", 2, whole(libText(word))) }},
-		{"shadowlsp/write", func(t *testing.T, word string) { writer.edit(t, w.text("lib/lib.go", libText(word))) }},
+		{"didOpen", func(t *testing.T, word string) { writer.open(t, "lib/lib.go", stage.LibText(word), 1) }},
+		{"didChange", func(t *testing.T, word string) { writer.change(t, "lib/lib.go", 2, whole(stage.LibText(word))) }},
+		{"shadowlsp/write", func(t *testing.T, word string) { writer.edit(t, w.text("lib/lib.go", stage.LibText(word))) }},
 		{"shadowlsp/lint", func(t *testing.T, word string) {
-			writer.editAndLint(t, []fileEdit{w.text("lib/lib.go", libText(word))}, "own/own.go")
+			writer.editAndLint(t, []fileEdit{w.text("lib/lib.go", stage.LibText(word))}, "own/own.go")
 		}},
 	}
 	for i, step := range steps {
@@ -176,7 +177,7 @@ func TestWithoutAutosave(t *testing.T) {
 	w := shared(t)
 	a := w.agent(t, attach{branch: "slow", noAutosave: true})
 	a.open(t, "lib/lib.go", module["lib/lib.go"], 1)
-	a.change(t, "lib/lib.go", 2, whole(libText("Unsaved")))
+	a.change(t, "lib/lib.go", 2, whole(stage.LibText("Unsaved")))
 	a.names(t, "use/use.go", "Unsaved")
 	if patch := a.patch(t); patch != "" {
 		t.Errorf("nothing is saved, and the patch is\n%s", patch)
@@ -191,7 +192,7 @@ func TestWithoutAutosave(t *testing.T) {
 		t.Errorf("it is saved, and the patch is\n%s", patch)
 	}
 	a.names(t, "use/use.go", "Unsaved")
-	a.change(t, "lib/lib.go", 3, whole(libText("Again")))
+	a.change(t, "lib/lib.go", 3, whole(stage.LibText("Again")))
 	a.names(t, "use/use.go", "Again")
 	a.close(t, "lib/lib.go") // without saving: the branch has what was saved
 	a.names(t, "use/use.go", "Unsaved")
@@ -202,25 +203,25 @@ func TestWithoutAutosave(t *testing.T) {
 func TestTheEditorsTextBelowABranch(t *testing.T) {
 	w := newWorld(t, module)
 	person := w.person(t)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	must(t, person.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
-		"uri": w.uri("lib/lib.go"), "languageId": "go", "version": 1, "text": libText("Typed"),
+		"uri": w.uri("lib/lib.go"), "languageId": "go", "version": 1, "text": stage.LibText("Typed"),
 	}}))
 	// The copies are behind: an answer says nothing of them, so ask until it is so.
-	eventually(t, "the daemon knows the text", func() bool {
+	stage.Eventually(t, "the daemon knows the text", func() bool {
 		a := w.speak(t, w.dial(t))
 		if err := a.initialize(t.Context(), attach{base: "editor"}); err != nil {
 			return false
 		}
 		defer a.leave(t)
-		return a.file(t, "lib/lib.go") == libText("Typed")
+		return a.file(t, "lib/lib.go") == stage.LibText("Typed")
 	})
 	a := w.agent(t, attach{base: "editor", branch: "with"})
 	disk := w.agent(t, attach{branch: "without"})
 	a.names(t, "use/use.go", "Typed")
 	disk.clean(t, "use/use.go")
 	// What the agent makes of it is not the person's.
-	a.edit(t, w.text("lib/lib.go", libText("Edited")))
+	a.edit(t, w.text("lib/lib.go", stage.LibText("Edited")))
 	a.names(t, "use/use.go", "Edited")
 	raw, err := person.Call(t.Context(), "textDocument/hover", at(w.uri("use/use.go"), 6, 12))
 	if err != nil || !strings.Contains(string(raw), "lib.Typed") {
@@ -240,7 +241,7 @@ func TestOpeningIsNoChange(t *testing.T) {
 	if b, _ := w.branch(t, "reads"); b.Overrides != 0 || b.Documents != 1 {
 		t.Errorf("opened: %+v", b)
 	}
-	w.write(t, "lib/lib.go", libText("Saved"))
+	w.write(t, "lib/lib.go", stage.LibText("Saved"))
 	a.clean(t, "use/use.go") // what is open is the agent's
 	a.close(t, "lib/lib.go")
 	a.names(t, "use/use.go", "Saved")

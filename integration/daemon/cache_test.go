@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"shadowlsp/integration/stage"
 )
 
 // A question about a state that is known costs no turn, whichever branch asks it.
@@ -22,14 +24,14 @@ func TestASecondQuestionTakesNoTurn(t *testing.T) {
 		return r.Contents.Value
 	}
 	for _, x := range agents[:2] {
-		x.edit(t, w.text("lib/lib.go", libText("Same")))
+		x.edit(t, w.text("lib/lib.go", stage.LibText("Same")))
 	}
-	other.edit(t, w.text("lib/lib.go", libText("Other")))
+	other.edit(t, w.text("lib/lib.go", stage.LibText("Other")))
 	a.names(t, "use/use.go", "Same")
 	first := hover(a)
 	a.editAndLint(t, nil)
 	server := w.server(t)
-	server.signal(t, syscall.SIGSTOP) // whoever needs it waits
+	server.Signal(t, syscall.SIGSTOP) // whoever needs it waits
 	b.names(t, "use/use.go", "Same")
 	a.names(t, "use/use.go", "Same")
 	if again := hover(b); again != first || !strings.Contains(first, "Same") {
@@ -38,7 +40,7 @@ func TestASecondQuestionTakesNoTurn(t *testing.T) {
 	if len(b.editAndLint(t, nil)["use/use.go"]) != 1 {
 		t.Error("the lint of the workspace lacks the error")
 	}
-	server.signal(t, syscall.SIGCONT)
+	server.Signal(t, syscall.SIGCONT)
 	other.names(t, "use/use.go", "Other")
 	s, _ := w.status(t)
 	if c := s.Servers[0].Cache; c.Hits < 4 || c.Bytes == 0 {
@@ -72,19 +74,19 @@ func TestNothingStaleComesOut(t *testing.T) {
 		switch n := dice.IntN(3); dice.IntN(6) {
 		case 0:
 			person.lib = n
-			w.write(t, "lib/lib.go", libText(types[n]))
+			w.write(t, "lib/lib.go", stage.LibText(types[n]))
 		case 1:
 			person.own = n
 			w.write(t, "own/own.go", ownText(words[n]))
 		case 2, 3:
 			now.lib = written(now.lib, person.lib, n)
-			a.edit(t, w.text("lib/lib.go", libText(types[n])))
+			a.edit(t, w.text("lib/lib.go", stage.LibText(types[n])))
 		case 4:
 			now.own = written(now.own, person.own, n)
 			a.edit(t, w.text("own/own.go", ownText(words[n])))
 		case 5:
 			if step%30 == 0 {
-				w.server(t).signal(t, syscall.SIGKILL)
+				w.server(t).Signal(t, syscall.SIGKILL)
 			}
 		}
 		shown := *now

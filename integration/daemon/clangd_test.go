@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"shadowlsp/integration/need"
 )
 
 // sources are C: a header, what includes it before and behind its first
@@ -21,7 +23,7 @@ var sources = map[string]string{
 // all that include it: C without a build, flags that differ, names that no other
 // branch finds.
 func TestClangdBranchesInTurn(t *testing.T) {
-	tool(t, "clangd")
+	need.Tool(t, "clangd")
 	w := newWorld(t, sources)
 	w.serve(t)
 	a, b := w.agent(t, attach{branch: "a"}), w.agent(t, attach{branch: "b"})

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"shadowlsp/integration/client"
+	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/docuri"
 )
 
@@ -35,7 +37,7 @@ func (a *agent) eventuallyNames(t *testing.T, path, word string) {
 			t.Logf("%s: the errors were %q", path, found)
 		}
 	}()
-	eventually(t, path+" names "+word, func() bool {
+	stage.Eventually(t, path+" names "+word, func() bool {
 		found = a.lint(t, path)
 		return word == "" && len(found) == 0 || word != "" && judge(found, word) == "" && len(found) > 0
 	})
@@ -44,7 +46,7 @@ func (a *agent) eventuallyNames(t *testing.T, path, word string) {
 // Settings that an editor only tells, and never answers for, are there when a
 // shadow starts, and when they change.
 func TestSettingsThatAreTold(t *testing.T) {
-	tool(t, "pyright-langserver")
+	need.Tool(t, "pyright-langserver")
 	w := newWorld(t, map[string]string{"a.py": "def f(a):\n    return a\n"})
 	person := w.front(t, nil, nil, "pyright-langserver", "--stdio")
 	_, err := person.Initialize(t.Context(), w.uri(""), map[string]any{}, nil)
@@ -55,14 +57,14 @@ func TestSettingsThatAreTold(t *testing.T) {
 		}}))
 	}
 	tell("strict")
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{})
 	strict := func() bool { return len(a.lint(t, "a.py")) > 0 }
-	eventually(t, "what was told before counts", strict)
+	stage.Eventually(t, "what was told before counts", strict)
 	tell("basic")
-	eventually(t, "what is told now counts", func() bool { return !strict() })
+	stage.Eventually(t, "what is told now counts", func() bool { return !strict() })
 	tell("strict")
-	eventually(t, "and what is told again", strict)
+	stage.Eventually(t, "and what is told again", strict)
 	leaves(t, person)
 }
 
@@ -74,7 +76,7 @@ func TestOptionsAndEnvironment(t *testing.T) {
 	person := w.front(t, []string{"GOFLAGS=-tags=mine,extra"}, nil, "gopls")
 	_, err := person.Initialize(t.Context(), w.uri(""), map[string]any{}, map[string]any{"hints": map[string]bool{"constantValues": true}})
 	must(t, err)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{})
 	a.eventuallyNames(t, "own/tagged.go", "undefinedWithTheTags")
 	a.edit(t, w.text("own/own.go", "// Package own stands alone.\npackage own\n\nconst (\n\tA = iota\n\tB\n)\n"))
@@ -87,7 +89,7 @@ func TestOptionsAndEnvironment(t *testing.T) {
 	}
 	daemon := w.Daemon()
 	for _, p := range servers(t, daemon) {
-		at, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/cwd")
+		at, err := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/cwd")
 		if err == nil && at != w.Dir {
 			t.Errorf("the server works in %s", at)
 		}
@@ -97,7 +99,7 @@ func TestOptionsAndEnvironment(t *testing.T) {
 
 // Folders that the person adds and removes are the shadow's, too.
 func TestFoldersThatMove(t *testing.T) {
-	tool(t, "pyright-langserver")
+	need.Tool(t, "pyright-langserver")
 	// Which folder a file belongs to decides which configuration holds.
 	w := newWorld(t, map[string]string{
 		"one/pyrightconfig.json": "{}\n", "one/a.py": "x = 1\n",
@@ -111,7 +113,7 @@ func TestFoldersThatMove(t *testing.T) {
 	})
 	must(t, err)
 	must(t, person.Notify("initialized", struct{}{}))
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{})
 	a.eventuallyNames(t, "two/b.py", "")
 	move := func(added, removed []map[string]string) {
@@ -119,14 +121,14 @@ func TestFoldersThatMove(t *testing.T) {
 	}
 	two := []map[string]string{{"uri": docuri.FromPath(w.path("two")), "name": "two"}}
 	move(two, []map[string]string{})
-	eventually(t, "the second folder's strictness counts", func() bool {
+	stage.Eventually(t, "the second folder's strictness counts", func() bool {
 		return strings.Contains(strings.Join(a.lint(t, "two/b.py"), " "), "annotation")
 	})
 	move([]map[string]string{}, two)
 	a.eventuallyNames(t, "two/b.py", "")
 	// One that starts now has them from the beginning.
 	move(two, []map[string]string{})
-	eventually(t, "the second folder's strictness counts again", func() bool {
+	stage.Eventually(t, "the second folder's strictness counts again", func() bool {
 		return strings.Contains(strings.Join(a.lint(t, "two/b.py"), " "), "annotation")
 	})
 	must(t, w.Kill())

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
 // server is the one instance of the daemon.
-func (w *world) server(t testing.TB) process {
+func (w *world) server(t testing.TB) stage.Process {
 	t.Helper()
 	found := servers(t, w.Daemon())
 	if len(found) != 1 {
@@ -30,12 +31,12 @@ func TestTheServerDies(t *testing.T) {
 	// (Five deaths in a row would make the pool give up for a while.)
 	for round := range 2 {
 		word := fmt.Sprintf("Alive%d", round)
-		a.open(t, "lib/lib.go", libText(word), round+1)
+		a.open(t, "lib/lib.go", stage.LibText(word), round+1)
 		a.names(t, "use/use.go", word)
 		dead := w.server(t)
-		all := family(t, parentOf(dead.pid)) // its init as well
-		dead.signal(t, syscall.SIGKILL)
-		allGone(t, all)
+		all := stage.Family(t, stage.Parent(dead.PID)) // its init as well
+		dead.Signal(t, syscall.SIGKILL)
+		stage.AllGone(t, all)
 		a.names(t, "use/use.go", word)
 		other.clean(t, "use/use.go")
 	}
@@ -43,19 +44,19 @@ func TestTheServerDies(t *testing.T) {
 	for round := range 2 {
 		word := fmt.Sprintf("Turn%d", round)
 		dead := w.server(t)
-		dead.signal(t, syscall.SIGSTOP)
-		a.open(t, "lib/lib.go", libText(word), 100+round)
+		dead.Signal(t, syscall.SIGSTOP)
+		a.open(t, "lib/lib.go", stage.LibText(word), 100+round)
 		// A state of its own: of another the answer may be known.
 		other.open(t, "own/own.go", "package own\n\n// "+word+" is no name here.\nconst N = 1\n", 100+round)
 		lint, err := a.ask("textDocument/diagnostic", document(w.uri("use/use.go")))
 		must(t, err)
 		hover, err := other.ask("textDocument/hover", at(w.uri("use/use.go"), 6, 12))
 		must(t, err)
-		eventually(t, "the questions are there", func() bool {
+		stage.Eventually(t, "the questions are there", func() bool {
 			s, _ := w.status(t)
 			return len(s.Servers) == 1 && len(s.Servers[0].Instances) == 1 && s.Servers[0].Waiting+s.Servers[0].Instances[0].InFlight >= 2
 		})
-		dead.signal(t, syscall.SIGKILL)
+		dead.Signal(t, syscall.SIGKILL)
 		raw, err := lint.answer(t.Context())
 		if err != nil || !strings.Contains(string(raw), word) {
 			t.Errorf("round %d: the lint in flight: %s, %v", round, raw, err)
@@ -76,14 +77,14 @@ func TestTheServerHangs(t *testing.T) {
 	t.Parallel() // most of its time nothing happens
 	w := shared(t)
 	a := w.agent(t, attach{branch: "a"})
-	a.open(t, "lib/lib.go", libText("Before"), 1)
+	a.open(t, "lib/lib.go", stage.LibText("Before"), 1)
 	a.names(t, "use/use.go", "Before")
 	hung := w.server(t)
-	all := family(t, parentOf(hung.pid))
-	hung.signal(t, syscall.SIGSTOP)
+	all := stage.Family(t, stage.Parent(hung.PID))
+	hung.Signal(t, syscall.SIGSTOP)
 	hover, err := a.ask("textDocument/hover", at(w.uri("use/use.go"), 6, 12))
 	must(t, err)
-	eventually(t, "the request is with the server", func() bool {
+	stage.Eventually(t, "the request is with the server", func() bool {
 		s, _ := w.status(t)
 		return len(s.Servers) == 1 && len(s.Servers[0].Instances) == 1 && s.Servers[0].Instances[0].InFlight > 0
 	})
@@ -100,25 +101,25 @@ func TestTheServerHangs(t *testing.T) {
 		t.Logf("it came back after %v: %v", took.Round(time.Millisecond), err)
 	}
 	// The next question finds out, by whatever limit, and is answered.
-	a.change(t, "lib/lib.go", 2, whole(libText("After")))
+	a.change(t, "lib/lib.go", 2, whole(stage.LibText("After")))
 	began = time.Now()
 	a.names(t, "use/use.go", "After")
 	t.Logf("the next lint took %v", time.Since(began).Round(time.Millisecond))
-	allGone(t, all)
+	stage.AllGone(t, all)
 	// The daemon ends in order in spite of one that hangs: the world's end shows.
-	w.server(t).signal(t, syscall.SIGSTOP)
+	w.server(t).Signal(t, syscall.SIGSTOP)
 }
 
 // Agents that leave in the middle of whatever harm nobody.
 func TestAgentsDie(t *testing.T) {
 	w := shared(t)
 	a := w.agent(t, attach{branch: "stays"})
-	a.open(t, "lib/lib.go", libText("Stays"), 1)
+	a.open(t, "lib/lib.go", stage.LibText("Stays"), 1)
 	a.names(t, "use/use.go", "Stays")
 	for round := range 20 {
 		dying := w.agent(t, attach{branch: []string{"", "shared"}[round%2]})
 		name, _ := dying.about(t)
-		dying.open(t, "lib/lib.go", libText(fmt.Sprintf("Dying%d", round)), 1)
+		dying.open(t, "lib/lib.go", stage.LibText(fmt.Sprintf("Dying%d", round)), 1)
 		for range 3 {
 			_, err := dying.ask("textDocument/diagnostic", document(w.uri("use/use.go")))
 			must(t, err)
@@ -132,10 +133,10 @@ func TestAgentsDie(t *testing.T) {
 		dying.conn.Close()
 		a.names(t, "use/use.go", "Stays")
 		if round%2 == 0 {
-			eventually(t, "the fresh branch has gone", func() bool { _, ok := w.branch(t, name); return !ok })
+			stage.Eventually(t, "the fresh branch has gone", func() bool { _, ok := w.branch(t, name); return !ok })
 		}
 	}
-	eventually(t, "nobody else is there, and nothing waits", func() bool {
+	stage.Eventually(t, "nobody else is there, and nothing waits", func() bool {
 		s, _ := w.status(t)
 		agents := 0
 		for _, b := range s.Branches {
@@ -143,7 +144,7 @@ func TestAgentsDie(t *testing.T) {
 		}
 		return agents == 1 && s.Servers[0].Waiting == 0 && s.Servers[0].Instances[0].InFlight == 0
 	})
-	if w.server(t).pid == 0 {
+	if w.server(t).PID == 0 {
 		t.Error("no server")
 	}
 	// A half-written frame, then nothing.
@@ -171,7 +172,7 @@ func TestAnAgentThatDoesNotRead(t *testing.T) {
 			t.Fatalf("request %d: %v", i, err)
 		}
 		if i%20 == 0 {
-			a.edit(t, w.text("lib/lib.go", libText(fmt.Sprintf("Heard%d", i))))
+			a.edit(t, w.text("lib/lib.go", stage.LibText(fmt.Sprintf("Heard%d", i))))
 			a.names(t, "use/use.go", fmt.Sprintf("Heard%d", i))
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"shadowlsp/integration/need"
 )
 
 // How many files are opened because of an edit has a limit, and the answer says when
 // it was reached.
 func TestDependentsBeyondTheLimit(t *testing.T) {
-	tool(t, "pyright-langserver")
+	need.Tool(t, "pyright-langserver")
 	files := map[string]string{"core.py": "def f(a: int) -> int:\n    return a\n"}
 	const many = 60
 	for n := range many {
@@ -41,7 +43,7 @@ func TestDependentsBeyondTheLimit(t *testing.T) {
 
 // A file that passes on what it imports is no end: who imports that may break, too.
 func TestDependentsOfDependents(t *testing.T) {
-	tool(t, "tsc7")
+	need.Tool(t, "tsc7")
 	w := newWorld(t, map[string]string{
 		"tsconfig.json":     "{\"compilerOptions\": {\"strict\": true, \"types\": []}}\n",
 		"shadowlsp.toml":    "[servers.typescript-language-server]\ndisabled = true\n[servers.vtsls]\ndisabled = true\n[servers.typescript7]\ncommand = [\"tsc7\", \"--lsp\", \"--stdio\"]\n",

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"shadowlsp/integration/need"
 	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
@@ -35,7 +36,7 @@ func TestFilesComeAndGo(t *testing.T) {
 	}
 	for round := range 6 {
 		word := fmt.Sprintf("Round%d", round)
-		lint("change", []fileEdit{w.text("lib/lib.go", libText(word))}, "use/use.go", word)
+		lint("change", []fileEdit{w.text("lib/lib.go", stage.LibText(word))}, "use/use.go", word)
 		lint("delete", []fileEdit{w.deleted("lib/lib.go")}, "use/use.go", "lib")
 		lint("come back", []fileEdit{w.text("lib/lib.go", module["lib/lib.go"])}, "use/use.go")
 		// A second file of the package, which is in conflict with the first.
@@ -60,7 +61,7 @@ func TestFilesComeAndGo(t *testing.T) {
 	a.refused(t, "shadowlsp/lint", map[string]any{"edits": []fileEdit{w.text("lib/lib.go", "x"), {"uri": "file:///etc/passwd", "text": "x"}}})
 	a.clean(t, "use/use.go")
 	// Without uris: everything that has diagnostics, and everything edited.
-	found := a.editAndLint(t, []fileEdit{w.text("lib/lib.go", libText("Everywhere")), w.text("quiet/quiet.go", "// Package quiet is right.\npackage quiet\n")})
+	found := a.editAndLint(t, []fileEdit{w.text("lib/lib.go", stage.LibText("Everywhere")), w.text("quiet/quiet.go", "// Package quiet is right.\npackage quiet\n")})
 	for path, words := range map[string][]string{"use/use.go": {"Everywhere"}, "lib/lib.go": nil, "quiet/quiet.go": nil} {
 		items, ok := found[path]
 		if why := judge(errorsIn(items), words...); !ok || why != "" {
@@ -125,10 +126,10 @@ func TestReadListSearchDiff(t *testing.T) {
 		w.text("docs/a.txt", "one\nTWO\nthree\nfour"), w.text("docs/b.txt", "an end of line\n"), w.text("docs/crlf.txt", "a\r\nB\r\nc\n"),
 		w.deleted("docs/deep/er/c.txt"), w.text("docs/new/dir/n.txt", "new 😀\n"), w.text("empty", ""), w.text("space name.txt", "y\n"),
 		w.text("tüb/ä\"q.txt", "quoted twice\n"), w.text("out.ignored", "build output\n"), w.deleted("tool.sh"), w.text("nul.bin", "\x00\x01 text\n"),
-		w.text("lib/lib.go", libText("Mine")), w.text("a\ttab", "tab\n"))
+		w.text("lib/lib.go", stage.LibText("Mine")), w.text("a\ttab", "tab\n"))
 	want := map[string]string{
 		"docs/a.txt": "one\nTWO\nthree\nfour", "docs/b.txt": "an end of line\n", "docs/crlf.txt": "a\r\nB\r\nc\n", "docs/new/dir/n.txt": "new 😀\n", "empty": "",
-		"space name.txt": "y\n", "tüb/ä\"q.txt": "quoted twice\n", "nul.bin": "\x00\x01 text\n", "lib/lib.go": libText("Mine"), "a\ttab": "tab\n",
+		"space name.txt": "y\n", "tüb/ä\"q.txt": "quoted twice\n", "nul.bin": "\x00\x01 text\n", "lib/lib.go": stage.LibText("Mine"), "a\ttab": "tab\n",
 		// Not overridden.
 		"go.mod": module["go.mod"], "use/use.go": module["use/use.go"],
 	}
@@ -264,7 +265,7 @@ func TestPushedDiagnostics(t *testing.T) {
 	for version := 2; version < 12; version++ {
 		a.forget()
 		word := fmt.Sprintf("Pushed%d", version)
-		a.change(t, "lib/lib.go", version, whole(libText(word)))
+		a.change(t, "lib/lib.go", version, whole(stage.LibText(word)))
 		a.hears(t, word, published(w.uri("use/use.go"), 5, word))
 		a.hears(t, word, published(w.uri("lib/lib.go"), version, ""))
 	}
@@ -315,7 +316,7 @@ func TestWorkspaceDiagnostics(t *testing.T) {
 	w := shared(t)
 	a := w.agent(t, attach{})
 	a.open(t, "lib/lib.go", module["lib/lib.go"], 3)
-	a.change(t, "lib/lib.go", 4, whole(libText("Wide")))
+	a.change(t, "lib/lib.go", 4, whole(stage.LibText("Wide")))
 	var r workspaceReport
 	a.get(t, "workspace/diagnostic", map[string]any{"previousResultIds": []any{}}, &r)
 	byURI := map[string]int{}
@@ -366,7 +367,7 @@ func TestWorkspaceDiagnostics(t *testing.T) {
 func TestABranchIsARealCopy(t *testing.T) {
 	w := shared(t)
 	a := w.agent(t, attach{branch: "b"})
-	a.edit(t, w.text("lib/lib.go", libText("Copied")), w.deleted("own/own.go"), w.text("new/new.go", "package new\n\nimport \"example.test/m/own\"\n\nvar _ = own.N\n"))
+	a.edit(t, w.text("lib/lib.go", stage.LibText("Copied")), w.deleted("own/own.go"), w.text("new/new.go", "package new\n\nimport \"example.test/m/own\"\n\nvar _ = own.N\n"))
 	copied := w.copyOf(t)
 	apply := exec.Command("git", "-C", copied, "apply", "-")
 	apply.Stdin = strings.NewReader(a.patch(t))
@@ -382,7 +383,7 @@ func TestABranchIsARealCopy(t *testing.T) {
 			files = append(files, path)
 		}
 	}
-	check := w.command(tool(t, "gopls"), append([]string{"check", "-severity=error"}, files...)...)
+	check := w.command(need.Tool(t, "gopls"), append([]string{"check", "-severity=error"}, files...)...)
 	check.Dir, check.Stderr = copied, t.Output()
 	out, err := check.Output()
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
@@ -98,7 +99,7 @@ func (h *hunt) agent(t *testing.T, branch int) error {
 		if dice.IntN(3) > 0 || version == 0 {
 			version++
 			name := fmt.Sprintf("Leak%dx%dy", branch, version)
-			if _, err := a.call(ctx, "shadowlsp/write", map[string]any{"edits": []fileEdit{h.w.text("lib/lib.go", libText(name))}}); err != nil {
+			if _, err := a.call(ctx, "shadowlsp/write", map[string]any{"edits": []fileEdit{h.w.text("lib/lib.go", stage.LibText(name))}}); err != nil {
 				return err
 			}
 		}

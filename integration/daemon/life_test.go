@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shadowlsp/integration/client"
+	"shadowlsp/integration/stage"
 )
 
 // The daemon is started by the first agent's `connect`, serves it, and ends by
@@ -25,9 +26,9 @@ func TestConnectStartsTheDaemonAndItEndsByItself(t *testing.T) {
 	if branch, methods := c.about(t); branch != "named" || len(methods) == 0 {
 		t.Errorf("the agent is on branch %q, with methods %q", branch, methods)
 	}
-	c.open(t, "lib/lib.go", libText("Mine"), 1)
+	c.open(t, "lib/lib.go", stage.LibText("Mine"), 1)
 	c.names(t, "use/use.go", "Mine")
-	all := family(t, w.Daemon())
+	all := stage.Family(t, w.Daemon())
 	if len(servers(t, w.Daemon())) != 1 {
 		t.Errorf("the daemon's processes are %v, want one gopls", all)
 	}
@@ -35,7 +36,7 @@ func TestConnectStartsTheDaemonAndItEndsByItself(t *testing.T) {
 	if err := c.process.Wait(); err != nil {
 		t.Errorf("connect ended with %v: %s", err, c.stderr)
 	}
-	allGone(t, all)
+	stage.AllGone(t, all)
 	for _, name := range []string{w.place.Control(), w.place.Agent()} {
 		if _, err := os.Lstat(name); err == nil {
 			t.Errorf("%s is left behind", filepath.Base(name))
@@ -44,7 +45,7 @@ func TestConnectStartsTheDaemonAndItEndsByItself(t *testing.T) {
 	// The named branch waits for whoever comes next.
 	again := w.connect(t, "lib", "--branch", "named")
 	must(t, again.initialize(t.Context(), attach{}))
-	if got := again.file(t, "lib/lib.go"); got != libText("Mine") {
+	if got := again.file(t, "lib/lib.go"); got != stage.LibText("Mine") {
 		t.Errorf("after the daemon's own end the branch holds %q", got)
 	}
 }
@@ -53,17 +54,17 @@ func TestConnectStartsTheDaemonAndItEndsByItself(t *testing.T) {
 func TestAnAttachingAgentIsNotLeftAlone(t *testing.T) {
 	w := newWorld(t, module)
 	w.serve(t, "--linger", "20ms") // far less than a server needs to start
-	daemon := observe(t, w.Daemon())
+	daemon := stage.Observe(t, w.Daemon())
 	first := w.agent(t, attach{})
 	second := w.speak(t, w.dial(t))
 	first.leave(t)
-	if daemon.gone(200 * time.Millisecond) {
+	if daemon.Gone(200 * time.Millisecond) {
 		t.Fatal("the daemon has gone while an agent was connecting")
 	}
 	must(t, second.initialize(t.Context(), attach{}))
 	second.clean(t, "use/use.go")
 	second.leave(t)
-	if !daemon.gone(patience) {
+	if !daemon.Gone(patience) {
 		t.Error("nobody is left, and the daemon stays")
 	}
 }
@@ -88,8 +89,8 @@ func TestTenStartersGetOneDaemon(t *testing.T) {
 	group.Wait()
 	failures.Range(func(i, err any) bool { t.Errorf("agent %v: %v", i, err); return true })
 	daemons := []string{}
-	for _, pid := range processes() {
-		if line := commandLine(pid); strings.Contains(line, " serve ") && strings.Contains(line, w.Dir) {
+	for _, pid := range stage.Processes() {
+		if line := stage.CommandLine(pid); strings.Contains(line, " serve ") && strings.Contains(line, w.Dir) {
 			daemons = append(daemons, line)
 		}
 	}
@@ -165,38 +166,38 @@ func (w *world) fronts(t testing.TB) (pids []int) {
 func TestFrontsShareADaemonAndOutliveIt(t *testing.T) {
 	w := newWorld(t, module)
 	first := w.person(t, "--linger", "200ms")
-	eventually(t, "the first front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the first front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	daemon := w.Daemon()
 	second := w.personIn(t, "lib", "--linger", "200ms")
-	eventually(t, "the second front is attached", func() bool { return len(w.fronts(t)) == 2 })
+	stage.Eventually(t, "the second front is attached", func() bool { return len(w.fronts(t)) == 2 })
 	if w.Daemon() != daemon {
 		t.Error("the second front has started a daemon of its own")
 	}
 	leaves(t, first)
-	eventually(t, "the first front is detached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the first front is detached", func() bool { return len(w.fronts(t)) == 1 })
 
 	// kill -9: the other person does not notice.
 	a := w.agent(t, attach{branch: "b"})
-	a.open(t, "lib/lib.go", libText("Mine"), 1)
+	a.open(t, "lib/lib.go", stage.LibText("Mine"), 1)
 	a.names(t, "use/use.go", "Mine")
-	all := family(t, daemon)
+	all := stage.Family(t, daemon)
 	must(t, w.Kill())
 	w.hover(t, second)
-	allGone(t, all)
+	stage.AllGone(t, all)
 	<-a.read
 	again := w.connect(t, "", "--branch", "b", "--linger", "200ms")
 	must(t, again.initialize(t.Context(), attach{}))
 	again.names(t, "use/use.go", "Mine")
-	eventually(t, "the front has joined the new daemon", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front has joined the new daemon", func() bool { return len(w.fronts(t)) == 1 })
 
-	all = family(t, w.Daemon())
+	all = stage.Family(t, w.Daemon())
 	again.leave(t)
 	w.hover(t, second)
 	if w.Daemon() == 0 {
 		t.Error("the daemon has left a front alone")
 	}
 	leaves(t, second)
-	allGone(t, all)
+	stage.AllGone(t, all)
 }
 
 // A daemon that hangs is nobody's trouble: neither to a front that is attached
@@ -204,12 +205,12 @@ func TestFrontsShareADaemonAndOutliveIt(t *testing.T) {
 func TestAStoppedDaemonIsNotNoticed(t *testing.T) {
 	w := newWorld(t, module)
 	first := w.person(t)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{branch: "b"})
-	a.open(t, "lib/lib.go", libText("Mine"), 1)
+	a.open(t, "lib/lib.go", stage.LibText("Mine"), 1)
 	a.names(t, "use/use.go", "Mine")
-	daemon := observe(t, w.Daemon())
-	daemon.signal(t, syscall.SIGSTOP)
+	daemon := stage.Observe(t, w.Daemon())
+	daemon.Signal(t, syscall.SIGSTOP)
 	w.hover(t, first)
 	second := w.person(t)
 	w.hover(t, second)
@@ -222,8 +223,8 @@ func TestAStoppedDaemonIsNotNoticed(t *testing.T) {
 		must(t, first.Notify("textDocument/didClose", document(w.uri("use/use.go"))))
 	}
 	w.hover(t, first)
-	daemon.signal(t, syscall.SIGCONT)
-	a.change(t, "lib/lib.go", 2, whole(libText("Yours")))
+	daemon.Signal(t, syscall.SIGCONT)
+	a.change(t, "lib/lib.go", 2, whole(stage.LibText("Yours")))
 	a.names(t, "use/use.go", "Yours")
 	leaves(t, second)
 }
@@ -235,18 +236,18 @@ func TestSIGTERM(t *testing.T) {
 	a := w.agent(t, attach{branch: "named"})
 	fresh := w.agent(t, attach{})
 	fresh.edit(t, w.text("own/own.go", ownText("Gone")))
-	a.edit(t, w.text("lib/lib.go", libText("Mine")), w.text("new/new.go", "package new\n"), w.deleted("own/own.go"))
+	a.edit(t, w.text("lib/lib.go", stage.LibText("Mine")), w.text("new/new.go", "package new\n"), w.deleted("own/own.go"))
 	patch := a.patch(t)
-	all := family(t, w.Daemon())
+	all := stage.Family(t, w.Daemon())
 	lint, err := a.ask("textDocument/diagnostic", document(w.uri("use/use.go")))
 	must(t, err)
-	must(t, syscall.Kill(all[0].pid, syscall.SIGTERM))
+	must(t, syscall.Kill(all[0].PID, syscall.SIGTERM))
 	// An answer, an error or the end of the connection; never silence.
 	if _, err := lint.answer(t.Context()); err != nil {
 		t.Logf("the lint in flight: %v", err)
 	}
 	<-a.read
-	allGone(t, all)
+	stage.AllGone(t, all)
 	w.serve(t)
 	again := w.agent(t, attach{branch: "named"})
 	if got := again.patch(t); got != patch {
@@ -287,12 +288,12 @@ func TestKill9KeepsEveryAcknowledgedEdit(t *testing.T) {
 			a.names(t, "use/use.go", acknowledged["word"])
 		}
 		word := fmt.Sprintf("Round%d", round)
-		a.edit(t, w.text("word", word), w.text("lib/lib.go", libText(word)), w.text(fmt.Sprintf("made%d/made.go", round), "package made\n"))
-		acknowledged["word"], acknowledged["lib/lib.go"] = word, libText(word)
+		a.edit(t, w.text("word", word), w.text("lib/lib.go", stage.LibText(word)), w.text(fmt.Sprintf("made%d/made.go", round), "package made\n"))
+		acknowledged["word"], acknowledged["lib/lib.go"] = word, stage.LibText(word)
 		acknowledged[fmt.Sprintf("made%d/made.go", round)] = "package made\n"
 		a.names(t, "use/use.go", word)
 
-		all := family(t, w.Daemon())
+		all := stage.Family(t, w.Daemon())
 		var killing sync.WaitGroup
 		for i := 0; ; i++ {
 			path, text := fmt.Sprintf("many/f%d", i%7), fmt.Sprintf("round %d, edit %d", round, i)
@@ -308,7 +309,7 @@ func TestKill9KeepsEveryAcknowledgedEdit(t *testing.T) {
 			}
 		}
 		killing.Wait()
-		allGone(t, all)
+		stage.AllGone(t, all)
 		if mounts, err := w.Mounts(); err != nil || len(mounts) > 0 {
 			t.Errorf("mounted: %q, %v", mounts, err)
 		}

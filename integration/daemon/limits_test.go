@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
@@ -44,11 +45,11 @@ func TestLimitsHaveNames(t *testing.T) {
 		}
 	}
 	a := w.agent(t, attach{branch: "a"})
-	a.open(t, "lib/lib.go", libText("First"), 1)
+	a.open(t, "lib/lib.go", stage.LibText("First"), 1)
 	a.names(t, "use/use.go", "First")
 	unharmed := func(word string, version int) {
 		t.Helper()
-		a.change(t, "lib/lib.go", version, whole(libText(word)))
+		a.change(t, "lib/lib.go", version, whole(stage.LibText(word)))
 		a.names(t, "use/use.go", word)
 	}
 
@@ -63,7 +64,7 @@ func TestLimitsHaveNames(t *testing.T) {
 
 	c.open(t, "own/own.go", ownText(""), 1)
 	c.open(t, "use/use.go", module["use/use.go"], 1)
-	c.open(t, "lib/lib.go", libText("int"), 1)
+	c.open(t, "lib/lib.go", stage.LibText("int"), 1)
 	crossed(c.refused(t, "textDocument/hover", at(w.uri("lib/lib.go"), 0, 0)), "max-documents", 2)
 	c.close(t, "lib/lib.go")
 	c.names(t, "own/own.go")
@@ -77,7 +78,7 @@ func TestLimitsHaveNames(t *testing.T) {
 	// A server that stands still has what waits pile up; only the branch that asks
 	// too much is told.
 	server := w.server(t)
-	server.signal(t, syscall.SIGSTOP)
+	server.Signal(t, syscall.SIGSTOP)
 	var full error
 	var waiting []question
 	for range 16 + 5 + 1 { // those that run side by side, those that wait, one more
@@ -86,7 +87,7 @@ func TestLimitsHaveNames(t *testing.T) {
 		waiting = append(waiting, q)
 	}
 	full = firstError(waiting)
-	server.signal(t, syscall.SIGCONT)
+	server.Signal(t, syscall.SIGCONT)
 	crossed(full, "max-queued", 5)
 	unharmed("Queues", 6)
 }
@@ -126,13 +127,13 @@ func TestAgentsSeeTheirPlace(t *testing.T) {
 	// While the server stands still, one asks and two others wait.
 	b, c := w.agent(t, attach{branch: "b"}), w.agent(t, attach{branch: "c"})
 	server := w.server(t)
-	server.signal(t, syscall.SIGSTOP)
+	server.Signal(t, syscall.SIGSTOP)
 	runs, err := a.ask("textDocument/hover", withToken(at(w.uri("own/own.go"), 3, 7), "runs"))
 	must(t, err)
 	hears(a, "runs", "gopls#1")
 	quiet, err := b.ask("textDocument/documentHighlight", at(w.uri("own/own.go"), 3, 7)) // nobody else's: the answer is not known
 	must(t, err)
-	eventually(t, "the quiet one waits", func() bool {
+	stage.Eventually(t, "the quiet one waits", func() bool {
 		s, _ := w.status(t)
 		return len(s.Servers) == 1 && s.Servers[0].Waiting == 1
 	})
@@ -141,7 +142,7 @@ func TestAgentsSeeTheirPlace(t *testing.T) {
 	hears(c, "waits", "queued: 1 branches are before it; gopls#1 works for a")
 	must(t, quiet.cancel())
 	hears(c, "waits", "queued: 0 branches are before it")
-	server.signal(t, syscall.SIGCONT)
+	server.Signal(t, syscall.SIGCONT)
 	for _, q := range []question{runs, waits} {
 		_, err := q.answer(t.Context())
 		must(t, err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"shadowlsp/integration/client"
+	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
 	"shadowlsp/internal/workspace"
 	"shadowlsp/lsp/wire"
 )
@@ -34,7 +36,7 @@ func pyLib(parameter string) string {
 // newMixed is a world of them, with a daemon that no editor knows.
 func newMixed(t *testing.T) *world {
 	for _, name := range []string{"pyright-langserver", "clangd", "bash-language-server", "shellcheck"} {
-		tool(t, name)
+		need.Tool(t, name)
 	}
 	w := newWorld(t, with(mixed))
 	w.serve(t)
@@ -71,7 +73,7 @@ func TestManyServers(t *testing.T) {
 	})
 	t.Run("dependents that nobody opened", func(t *testing.T) {
 		found := a.editAndLint(t, []fileEdit{
-			w.text("lib/lib.go", libText("T")), w.text("py/core.py", pyLib("str")), w.text("c/lib.h", "int f(int a, int b);\n"),
+			w.text("lib/lib.go", stage.LibText("T")), w.text("py/core.py", pyLib("str")), w.text("c/lib.h", "int f(int a, int b);\n"),
 			w.text("tool.sh", "#!/bin/sh\necho $1\nfor\n"),
 		})
 		for path, word := range map[string]string{"use/use.go": "T", "py/use.py": "str", "c/use.c": "Too few arguments", "tool.sh": ""} {
@@ -207,7 +209,7 @@ func tokensInOneLegend(t *testing.T, a *agent) {
 // A server that an editor starts while agents are there is theirs at once: they
 // are told what it offers, and its documents go to it.
 func TestALateServer(t *testing.T) {
-	tool(t, "clangd")
+	need.Tool(t, "clangd")
 	w := newWorld(t, with(map[string]string{"a.c": "int f(void) { return x; }\n", "shadowlsp.toml": "[servers.clangd]\ndisabled = true\n"}))
 	w.serve(t)
 	dynamic := map[string]any{"dynamicRegistration": true}
@@ -232,11 +234,11 @@ func TestALateServer(t *testing.T) {
 // A server is known by what it says of itself, else by its command, else by what
 // its processes are called.
 func TestAServerBehindAScript(t *testing.T) {
-	pyright, err := filepath.EvalSymlinks(tool(t, "pyright-langserver"))
+	pyright, err := filepath.EvalSymlinks(need.Tool(t, "pyright-langserver"))
 	must(t, err)
-	cli, err := filepath.EvalSymlinks(tool(t, "typescript-language-server"))
+	cli, err := filepath.EvalSymlinks(need.Tool(t, "typescript-language-server"))
 	must(t, err)
-	tool(t, "clangd")
+	need.Tool(t, "clangd")
 	for name, c := range map[string]struct {
 		command []string // $X is the script
 		script  string
@@ -283,7 +285,7 @@ func TestAServerBehindAScript(t *testing.T) {
 // What the workspace's file says about a server counts, where no editor has said
 // anything; and `servers` lists what there is.
 func TestConfiguredServers(t *testing.T) {
-	tool(t, "pyright-langserver")
+	need.Tool(t, "pyright-langserver")
 	strict := "[servers.pyright.settings.python.analysis]\ntypeCheckingMode = \"strict\"\n"
 	w := newWorld(t, map[string]string{
 		"shadowlsp.toml": strict, "a.py": "def f(a):\n    return a\n", "x.lua": "print(1)\n",
@@ -306,8 +308,8 @@ func TestConfiguredServers(t *testing.T) {
 
 // Two servers of one document: both lists are one.
 func TestALinterBeside(t *testing.T) {
-	tool(t, "pyright-langserver")
-	tool(t, "basedpyright-langserver")
+	need.Tool(t, "pyright-langserver")
+	need.Tool(t, "basedpyright-langserver")
 	w := newWorld(t, map[string]string{
 		"shadowlsp.toml": "[servers.basedpyright]\nrole = \"linter\"\n", "a.py": "import os\n\nx: int = undefined\n",
 	})

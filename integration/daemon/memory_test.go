@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"shadowlsp/integration/stage"
 )
 
 // instance is the name of the only instance, "" if there is none.
@@ -25,10 +27,10 @@ func TestAnInstanceOverTheMemoryBudgetIsReplaced(t *testing.T) {
 	w := newWorld(t, module)
 	w.serve(t, "--memory-budget", "5M", "--instances", "3")
 	a := w.agent(t, attach{branch: "a"})
-	a.edit(t, w.text("lib/lib.go", libText("Before")))
+	a.edit(t, w.text("lib/lib.go", stage.LibText("Before")))
 	a.names(t, "use/use.go", "Before")
-	eventually(t, "another instance", func() bool { n := w.instance(t); return n != "" && n != "gopls#1" })
-	a.edit(t, w.text("lib/lib.go", libText("After")))
+	stage.Eventually(t, "another instance", func() bool { n := w.instance(t); return n != "" && n != "gopls#1" })
+	a.edit(t, w.text("lib/lib.go", stage.LibText("After")))
 	a.names(t, "use/use.go", "After")
 }
 
@@ -40,8 +42,8 @@ func TestAServerThatHangsUnnoticed(t *testing.T) {
 	w := shared(t)
 	a := w.agent(t, attach{branch: "a"})
 	a.names(t, "use/use.go") // it has loaded
-	a.edit(t, w.text("lib/lib.go", libText("Hung")))
-	w.server(t).signal(t, syscall.SIGSTOP)
+	a.edit(t, w.text("lib/lib.go", stage.LibText("Hung")))
+	w.server(t).Signal(t, syscall.SIGSTOP)
 	began := time.Now()
 	lint, err := a.ask("textDocument/diagnostic", document(w.uri("use/use.go")))
 	must(t, err)
@@ -65,7 +67,7 @@ func TestBranchesLeaveNothingBehind(t *testing.T) {
 	stays := w.agent(t, attach{branch: "stays"})
 	live := func(i int) {
 		a := w.agent(t, attach{})
-		a.edit(t, w.text("lib/lib.go", libText(fmt.Sprintf("Gone%d", i))), w.text(fmt.Sprintf("new/%d.go", i), "package new\n"))
+		a.edit(t, w.text("lib/lib.go", stage.LibText(fmt.Sprintf("Gone%d", i))), w.text(fmt.Sprintf("new/%d.go", i), "package new\n"))
 		if i%10 == 0 {
 			a.names(t, "use/use.go", fmt.Sprintf("Gone%d", i))
 		}
@@ -88,7 +90,7 @@ func TestBranchesLeaveNothingBehind(t *testing.T) {
 	}
 	var before left
 	var memory uint64
-	eventually(t, "the first branches have gone", func() bool {
+	stage.Eventually(t, "the first branches have gone", func() bool {
 		before, memory = look()
 		return before.branches == 1
 	})
@@ -98,7 +100,7 @@ func TestBranchesLeaveNothingBehind(t *testing.T) {
 	stays.names(t, "own/own.go")
 	var after left
 	var now uint64
-	if err := await(patience, func() bool {
+	if err := stage.Await(func() bool {
 		after, now = look()
 		// FUSE requests are read by as many goroutines as there is need of: some few.
 		return after.branches <= before.branches && after.goroutines <= before.goroutines+n/10 && after.descriptors <= before.descriptors && after.files <= before.files

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"shadowlsp/integration/stage"
 )
 
 func TestTmpGoMod(t *testing.T) {
@@ -29,7 +31,7 @@ func TestTmpDir(t *testing.T) {
 		must(t, os.Rename(w.path("lib"), w.path("lab")))
 		a.names(t, "use/use.go", "lib")
 		must(t, os.Rename(w.path("lab"), w.path("lib")))
-		w.write(t, "lib/lib.go", libText(fmt.Sprintf("Moved%d", round)))
+		w.write(t, "lib/lib.go", stage.LibText(fmt.Sprintf("Moved%d", round)))
 		a.names(t, "use/use.go", fmt.Sprintf("Moved%d", round))
 	}
 	must(t, os.Rename(w.path("lib"), w.top+"/away"))

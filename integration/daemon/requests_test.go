@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"shadowlsp/integration/client"
+	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
@@ -90,7 +92,7 @@ func TestRequests(t *testing.T) {
 
 	t.Run("hover", func(t *testing.T) {
 		other := w.agent(t, attach{branch: "other"})
-		first.open(t, "lib/lib.go", libText("Mine"), 1)
+		first.open(t, "lib/lib.go", stage.LibText("Mine"), 1)
 		for _, c := range []struct {
 			a    *agent
 			want string
@@ -231,7 +233,7 @@ func TestRequests(t *testing.T) {
 		}
 	})
 	t.Run("a method that gopls does not know", func(t *testing.T) {
-		bare, err := client.Start(client.Config{Command: []string{tool(t, "gopls")}, Dir: w.Dir, Env: w.Env, Stderr: t.Output()})
+		bare, err := client.Start(client.Config{Command: []string{need.Tool(t, "gopls")}, Dir: w.Dir, Env: w.Env, Stderr: t.Output()})
 		must(t, err)
 		defer bare.Close()
 		_, err = bare.Initialize(t.Context(), w.uri(""), struct{}{}, nil)
@@ -254,7 +256,7 @@ func TestRequests(t *testing.T) {
 		defer stop()
 		cancelled := 0
 		for i := range 20 {
-			a.edit(t, w.text("lib/lib.go", libText(fmt.Sprintf("Cancel%d", i))))
+			a.edit(t, w.text("lib/lib.go", stage.LibText(fmt.Sprintf("Cancel%d", i))))
 			method, params := "textDocument/diagnostic", document(w.uri("use/use.go"))
 			if i%2 == 1 {
 				method, params = "textDocument/hover", at(w.uri("use/use.go"), 6, 12)

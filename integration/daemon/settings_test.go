@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"shadowlsp/integration/client"
+	"shadowlsp/integration/stage"
 )
 
 // A shadow has the person's settings: those that the editor answered, those that
@@ -22,10 +23,10 @@ func TestThePersonsSettings(t *testing.T) {
 	_, err = person.Initialize(t.Context(), w.uri(""), map[string]any{"workspace": map[string]any{"configuration": true, "didChangeConfiguration": map[string]any{}}}, nil)
 	must(t, err)
 	w.hover(t, person)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{branch: "b"})
 	// The copies are behind by a moment.
-	eventually(t, "the person's build flags count", func() bool { return judge(a.lint(t, "own/tagged.go"), "undefinedWithTheTag") == "" })
+	stage.Eventually(t, "the person's build flags count", func() bool { return judge(a.lint(t, "own/tagged.go"), "undefinedWithTheTag") == "" })
 	leaves(t, person)
 	must(t, w.Kill())
 	<-a.read
@@ -56,7 +57,7 @@ func TestThePersonsSettingsChange(t *testing.T) {
 	_, err = person.Initialize(t.Context(), w.uri(""), map[string]any{"workspace": map[string]any{"configuration": true}}, nil)
 	must(t, err)
 	w.hover(t, person)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{branch: "b"})
 	a.clean(t, "use/use.go")
 	for range 2 {
@@ -64,7 +65,7 @@ func TestThePersonsSettingsChange(t *testing.T) {
 			settings.flags.Store(flags)
 			// Editors say that something has changed, and not what.
 			must(t, person.Notify("workspace/didChangeConfiguration", map[string]any{"settings": nil}))
-			eventually(t, flags, func() bool {
+			stage.Eventually(t, flags, func() bool {
 				found := a.lint(t, "own/tagged.go")
 				return (len(found) > 0 && judge(found, "undefinedWithTheTag") == "") == (flags == "-tags=extra")
 			})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shadowlsp/integration/stage"
 )
 
 // Front and daemon write one dump: every line is one JSON object of the
@@ -18,7 +20,7 @@ func TestTheTraceDump(t *testing.T) {
 	w := newWorld(t, module)
 	file := filepath.Join(t.TempDir(), "trace.jsonl")
 	person := w.person(t, "--trace-dump", file)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	must(t, person.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
 		"uri": w.uri("use/use.go"), "languageId": "go", "version": 1, "text": module["use/use.go"],
 	}}))
@@ -34,7 +36,7 @@ func TestTheTraceDump(t *testing.T) {
 	for i := range 3 {
 		for n, agent := range []*agent{a, b} {
 			word := fmt.Sprintf("Traced%dx%d", n, i)
-			agent.edit(t, w.text("lib/lib.go", libText(word)))
+			agent.edit(t, w.text("lib/lib.go", stage.LibText(word)))
 			agent.names(t, "use/use.go", word)
 		}
 	}
@@ -133,9 +135,9 @@ func TestADumpThatCannotBeWritten(t *testing.T) {
 func TestStatus(t *testing.T) {
 	w := newWorld(t, module)
 	person := w.person(t)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{branch: "shown"})
-	a.open(t, "lib/lib.go", libText("Shown"), 1)
+	a.open(t, "lib/lib.go", stage.LibText("Shown"), 1)
 	a.names(t, "use/use.go", "Shown")
 	var s struct {
 		Root          string
@@ -169,7 +171,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("the fronts: %+v", s.Fronts)
 	}
 	if len(s.Servers) != 1 || len(s.Servers[0].Instances) != 1 || s.Servers[0].Name != "gopls" || s.Servers[0].Instances[0].Branch != "shown" ||
-		s.Servers[0].Instances[0].PID != parentOf(w.server(t).pid) {
+		s.Servers[0].Instances[0].PID != stage.Parent(w.server(t).PID) {
 		t.Errorf("the servers: %+v", s.Servers)
 	}
 	if len(s.Branches) != 1 || s.Branches[0].Name != "shown" || s.Branches[0].Overrides != 1 || s.Branches[0].Documents != 1 || s.Branches[0].Agents != 1 || !s.Branches[0].Keep || s.Branches[0].Rev == 0 {

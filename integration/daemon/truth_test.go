@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
@@ -81,7 +82,7 @@ func (w *world) work(t *testing.T, n, steps int) error {
 		switch random.Intn(3) {
 		case 0:
 			lib = fmt.Sprintf("Agent%dx%d", n, step)
-			err = set("lib/lib.go", libText(lib))
+			err = set("lib/lib.go", stage.LibText(lib))
 		case 1:
 			own = fmt.Sprintf("undefinedAgent%dx%d", n, step)
 			err = set("own/own.go", ownText(own))
@@ -143,7 +144,7 @@ func TestEditsWhileLintsAreInFlight(t *testing.T) {
 	w := shared(t)
 	a := w.agent(t, attach{branch: "busy"})
 	other := w.agent(t, attach{branch: "other"})
-	other.open(t, "lib/lib.go", libText("Others"), 1)
+	other.open(t, "lib/lib.go", stage.LibText("Others"), 1)
 	text := func(version int) string { return ownText(fmt.Sprintf("undefinedVersion%d", version)) }
 	a.open(t, "own/own.go", text(1), 1)
 	type asked struct {
@@ -233,9 +234,9 @@ func TestARevisionIsOneState(t *testing.T) {
 	for i := range 24 {
 		word := fmt.Sprintf("Rev%d", i)
 		if i < 12 {
-			w.write(t, "lib/lib.go", libText(word))
+			w.write(t, "lib/lib.go", stage.LibText(word))
 		} else {
-			a.edit(t, w.text("lib/lib.go", libText(word)))
+			a.edit(t, w.text("lib/lib.go", stage.LibText(word)))
 		}
 		for range 2 {
 			r, err := a.tryLint(t.Context(), "use/use.go")

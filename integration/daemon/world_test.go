@@ -22,25 +22,11 @@ import (
 	"shadowlsp/lsp/docuri"
 )
 
-// module is the person's folder in most tests: an exported function, a package
-// that calls it and is not opened by anyone, and a file of its own.
-var module = map[string]string{
-	"go.mod":     "module example.test/m\n\ngo 1.24\n",
-	"lib/lib.go": libText("int"),
-	"use/use.go": "// Package use calls lib.\npackage use\n\nimport \"example.test/m/lib\"\n\n// V is of lib.\nvar V = lib.F(1)\n",
+// module is the person's folder in most tests, with a package that is alone.
+var module = stage.Module(map[string]string{
 	"own/own.go": "// Package own stands alone.\npackage own\n\n// N is a number.\nconst N = 1\n",
 	".gitignore": "*.ignored\n",
-}
-
-// libText is lib/lib.go with a parameter type; any other than int is declared
-// there and makes the call in use/use.go an error that names it.
-func libText(parameter string) string {
-	text := "// Package lib is called by use.\npackage lib\n\n// F returns what it is given.\nfunc F(a " + parameter + ") " + parameter + " { return a }\n"
-	if parameter != "int" {
-		text += "\n// " + parameter + " is no int.\ntype " + parameter + " struct{}\n"
-	}
-	return text
-}
+})
 
 // ownText is own/own.go with one error that names undefined, or none for "".
 func ownText(undefined string) string {
@@ -64,27 +50,17 @@ type world struct {
 // newWorld makes a workspace of files, and looks it over at the end of t.
 func newWorld(t *testing.T, files map[string]string) *world {
 	t.Helper()
-	need.FUSE(t)
-	if os.Geteuid() != 0 {
-		need.UserNS(t)
-	}
-	from := t.TempDir()
-	for name, text := range files {
-		name = filepath.Join(from, name)
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, []byte(text), 0o644))
-	}
-	gopls := tool(t, "gopls")
-	s, err := stage.New(t.Context(), from)
-	must(t, err)
-	w := &world{Stage: s, top: filepath.Dir(s.Dir), binary: binary(t)}
+	need.View(t)
+	gopls := need.Tool(t, "gopls")
+	s := stage.Set(t, files)
+	w := &world{Stage: s, top: filepath.Dir(s.Dir), binary: need.Shadowlsp(t)}
 	s.Env = append(s.Env, "PATH="+filepath.Dir(gopls)+":"+os.Getenv("PATH"))
+	var err error
 	w.place, err = root.At(s.Dir, root.Dirs{Runtime: filepath.Join(w.top, "run"), State: filepath.Join(w.top, "state")})
 	must(t, err)
 	// What git keeps about the files' times is settled before the tree is taken.
 	w.git(t, "status", "--short")
-	w.before, err = stage.Read(s.Dir)
-	must(t, err)
+	w.before = s.Tree(t)
 	t.Cleanup(func() { w.lookOver(t) })
 	return w
 }
@@ -96,64 +72,34 @@ func (w *world) lookOver(t *testing.T) {
 		t.Errorf("mounted on the person's folder: %q, %v", mounts, err)
 	}
 	if w.before != nil {
-		w.unchanged(t, w.before)
+		w.Unchanged(t, w.before)
 	}
 	if dirty := w.git(t, "status", "--short", "--ignored"); dirty != "" {
 		t.Errorf("the person's folder is not clean:\n%s", dirty)
 	}
 	daemon := w.Daemon()
-	var all []process
+	var all []stage.Process
 	if daemon != 0 {
-		all = family(t, daemon)
+		all = stage.Family(t, daemon)
 	}
 	if daemon != 0 {
 		if err := syscall.Kill(daemon, syscall.SIGCONT); err == nil {
 			must(t, syscall.Kill(daemon, syscall.SIGTERM))
 		}
-		if !all[0].gone(stopTime) {
+		if !all[0].Gone(stopTime) {
 			t.Errorf("the daemon did not end within %v of SIGTERM", stopTime)
 		}
 	}
-	w.readLog(t)
+	w.ReadLogs(t)
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	allGone(t, all)
-	if err := await(patience, func() bool { return len(traces(w.top)) == 0 }); err != nil {
-		t.Errorf("left behind: %s", strings.Join(traces(w.top), "\n"))
-	}
+	stage.AllGone(t, all)
+	w.LeavesNothing(t)
 }
 
 // stopTime is how long a daemon may take to end in good order.
 const stopTime = 10 * time.Second
-
-// readLog looks for what must never be in a daemon's log, and shows its end when
-// the test has failed.
-func (w *world) readLog(t *testing.T) {
-	log, err := os.ReadFile(w.place.Log())
-	if err != nil {
-		return // no daemon was started in the background
-	}
-	for _, never := range []string{"DATA RACE", "panic", "fatal error", `"level":"error"`} {
-		if _, after, found := strings.Cut(string(log), never); found {
-			t.Errorf("the daemon's log holds %s%.3000s", never, after)
-		}
-	}
-	if t.Failed() {
-		const most = 6000
-		t.Logf("the daemon's log ends:\n%s", log[max(len(log)-most, 0):])
-	}
-}
-
-// unchanged says what in the person's folder is not as it was.
-func (w *world) unchanged(t testing.TB, before stage.Tree) {
-	t.Helper()
-	after, err := stage.Read(w.Dir)
-	must(t, err)
-	for _, path := range before.Differences(after) {
-		t.Errorf("the person's %s was %q and is %q", path, before[path], after[path])
-	}
-}
 
 // git runs git as the person.
 func (w *world) git(t testing.TB, args ...string) string {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"testing"
 
 	"shadowlsp/integration/need"
@@ -13,10 +12,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The whole of issue 2 in one play; see play.go for what is checked.
 func TestTheDemoKeepsItsPromises(t *testing.T) {
-	need.FUSE(t)
-	if os.Geteuid() != 0 {
-		need.UserNS(t)
-	}
+	need.View(t)
 	p := play{
 		out: t.Output(), rounds: 5, shadowlsp: need.Shadowlsp(t),
 		gopls: need.Tool(t, "gopls"), nvim: need.Tool(t, "nvim"), source: need.Source(t, "xmod"),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
 
 	"go.uber.org/goleak"
 )
@@ -18,18 +19,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	if err := stage.Plant(dir, map[string]string{
 		"go.mod":         "module example.test/m\n\ngo 1.24\n",
 		"greet/greet.go": "// Package greet greets.\npackage greet\n\n// Hello greets one person.\nfunc Hello(name string) string { return \"hello, \" + name }\n",
 		"main.go":        "package main\n\nimport (\n\t\"fmt\"\n\n\t\"example.test/m/greet\"\n)\n\nfunc main() {\n\tfmt.Println(greet.Hello(\"you\"))\n}\n",
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	}); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

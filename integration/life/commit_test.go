@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"shadowlsp/integration/stage"
 )
 
 // person is all of the repository that a commit to another branch must not touch.
@@ -16,9 +14,7 @@ func (w *world) person(t testing.TB) map[string]string {
 		"HEAD": w.read(t, ".git/HEAD"), "config": w.read(t, ".git/config"),
 		"index": w.read(t, ".git/index"), "status": w.git(t, "--no-optional-locks", "status", "--porcelain=v2", "--ignored"),
 	}
-	tree, err := stage.Read(w.Dir)
-	must(t, err)
-	for path, what := range tree {
+	for path, what := range w.Tree(t) {
 		if path != ".git" && !strings.HasPrefix(path, ".git/") {
 			out["tree "+path] = what
 		}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"shadowlsp/integration/client"
+	"shadowlsp/integration/stage"
 )
 
 // TestLife takes branches through their lives, with agents that lint all along.
@@ -26,18 +26,18 @@ func TestLife(t *testing.T) {
 
 	var cp struct{ ID string }
 	a.ask(t, "shadowlsp/checkpoint", map[string]any{"id": "clean"}, &cp)
-	a.put(t, "lib/lib.go", libText("Mine"))
+	a.put(t, "lib/lib.go", stage.LibText("Mine"))
 	a.put(t, "extra/extra.go", "package extra\n\nvar _ = undefined\n")
 	a.expect(t, "edited", "Mine")
 	w.branch(t, "fork", "b", "child")
-	a.put(t, "lib/lib.go", libText("Later"))
+	a.put(t, "lib/lib.go", stage.LibText("Later"))
 	a.expect(t, "edited again", "Later")
 	child := w.agent(t, "child")
 	child.expect(t, "the child", "Mine")
 
 	// An open document shows the files again.
 	must(t, a.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
-		"uri": w.uri("lib/lib.go"), "languageId": "go", "version": 1, "text": libText("Open"),
+		"uri": w.uri("lib/lib.go"), "languageId": "go", "version": 1, "text": stage.LibText("Open"),
 	}}))
 	a.expect(t, "with an open document", "Open")
 	w.branch(t, "checkpoint", "b", "open")
@@ -58,7 +58,7 @@ func TestLife(t *testing.T) {
 	if len(applied.Paths) != 3 { // the file, extra, and what is in it
 		t.Errorf("applied %q", applied.Paths)
 	}
-	if got := w.read(t, "lib/lib.go"); got != libText("Open") {
+	if got := w.read(t, "lib/lib.go"); got != stage.LibText("Open") {
 		t.Errorf("the folder has %q", got)
 	}
 	a.expect(t, "applied", "Open")
@@ -69,7 +69,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("applied, it has %d changes", changes)
 	}
 	// The person goes on from there, and the branch sees it.
-	w.write(t, "lib/lib.go", libText("Persons"))
+	w.write(t, "lib/lib.go", stage.LibText("Persons"))
 	must(t, a.Notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": w.uri("lib/lib.go")}}))
 	a.expect(t, "the person goes on", "Persons")
 
@@ -113,9 +113,9 @@ func TestMovedPackage(t *testing.T) {
 	w.branch(t, "checkpoint", "b", "moved")
 	w.branch(t, "fork", "b", "child")
 	child := w.agent(t, "child")
-	child.put(t, "library/lib.go", libText("Childs"))
+	child.put(t, "library/lib.go", stage.LibText("Childs"))
 	child.expect(t, "the child", "Childs")
-	b.put(t, "library/lib.go", libText("Mine"))
+	b.put(t, "library/lib.go", stage.LibText("Mine"))
 	b.expect(t, "the parent", "Mine")
 	w.branch(t, "apply", "b")
 	if _, err := os.Lstat(w.path("lib")); err == nil {
@@ -195,8 +195,8 @@ func TestUnsavedText(t *testing.T) {
 			return (words == "") == (code == 0) && strings.Contains(said, words)
 		}
 	}
-	open(libText("int")+"// typing\n", 1)
-	eventually(t, "the daemon knows of the unsaved text", attached("unsaved text of "+w.path("lib/lib.go")))
+	open(stage.LibText("int")+"// typing\n", 1)
+	stage.Eventually(t, "the daemon knows of the unsaved text", attached("unsaved text of "+w.path("lib/lib.go")))
 	before := readTree(t, w.Dir)
 	w.refused(t, 2, "unsaved text", "apply", "b")
 	same(t, "the folder", readTree(t, w.Dir), before)
@@ -206,8 +206,8 @@ func TestUnsavedText(t *testing.T) {
 	}
 	// Saved: the open text is the disk's.
 	must(t, editor.Notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": w.uri("lib/lib.go")}}))
-	open(libText("int"), 2)
-	eventually(t, "the daemon knows that all is saved", attached(""))
+	open(stage.LibText("int"), 2)
+	stage.Eventually(t, "the daemon knows that all is saved", attached(""))
 	w.branch(t, "apply", "b")
 	if got := w.read(t, "lib/lib.go"); !strings.HasSuffix(got, "// more\n") {
 		t.Errorf("lib/lib.go is %q", got)
@@ -215,7 +215,7 @@ func TestUnsavedText(t *testing.T) {
 	// A daemon that has not seen the editor open its files does not guess.
 	w.shell(t, "c", "echo nine >> text")
 	must(t, w.Kill())
-	eventually(t, "the editor is with the next daemon", editorIsThere(w))
+	stage.Eventually(t, "the editor is with the next daemon", editorIsThere(w))
 	w.refused(t, 2, "is not known for sure", "apply", "c")
 	w.branch(t, "apply", "c", "--force")
 }
@@ -226,21 +226,6 @@ func editorIsThere(w *world) func() bool {
 		w.run(w.binary, "branch", "list")
 		out, _, _ := w.run(w.binary, "status")
 		return strings.Contains(out, "editor")
-	}
-}
-
-// eventually waits for a condition on something outside this process.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	late, again := time.NewTimer(patience), time.NewTicker(20*time.Millisecond)
-	defer late.Stop()
-	defer again.Stop()
-	for !holds() {
-		select {
-		case <-again.C:
-		case <-late.C:
-			t.Fatalf("not so within %v: %s", patience, what)
-		}
 	}
 }
 
@@ -298,7 +283,7 @@ func TestKilledApply(t *testing.T) {
 		var killing sync.WaitGroup
 		killing.Go(func() {
 			// In the middle: once the stage is there, after some more of it each time.
-			eventually(t, "the apply has begun", func() bool {
+			stage.Eventually(t, "the apply has begun", func() bool {
 				stages, _ := filepath.Glob(w.path(".git/shadowlsp-apply-*/*"))
 				return len(stages) > round*250 || cmd.ProcessState != nil
 			})

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -26,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds everything that is waited for.
-const patience = 60 * time.Second
+const patience = stage.Patience
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -36,25 +35,12 @@ func must(t testing.TB, err error) {
 }
 
 // module is the person's folder in most tests.
-var module = map[string]string{
-	"go.mod":     "module example.test/m\n\ngo 1.24\n",
-	"lib/lib.go": libText("int"),
-	"use/use.go": "// Package use calls lib.\npackage use\n\nimport \"example.test/m/lib\"\n\n// V is of lib.\nvar V = lib.F(1)\n",
+var module = stage.Module(map[string]string{
 	"text":       "one\ntwo\nthree\nfour\nfive\nsix\nseven\n",
 	"dir/a":      "a\n",
 	"dir/b":      "b\n",
 	".gitignore": "target/\n",
-}
-
-// libText is lib/lib.go with a parameter type; any other than int makes the call in
-// use/use.go an error that names it.
-func libText(parameter string) string {
-	text := "// Package lib is called by use.\npackage lib\n\n// F returns what it is given.\nfunc F(a " + parameter + ") " + parameter + " { return a }\n"
-	if parameter != "int" {
-		text += "\n// " + parameter + " is no int.\ntype " + parameter + " struct{}\n"
-	}
-	return text
-}
+})
 
 // world is a person's folder with a daemon of its own.
 type world struct {
@@ -64,19 +50,9 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	need.FUSE(t)
-	if os.Geteuid() != 0 {
-		need.UserNS(t)
-	}
-	from := t.TempDir()
-	for name, text := range module {
-		name = filepath.Join(from, name)
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, []byte(text), 0o644))
-	}
+	need.View(t)
 	tools := filepath.Dir(need.Tool(t, "gopls"))
-	s, err := stage.New(context.Background(), from)
-	must(t, err)
+	s := stage.Set(t, module)
 	w := &world{Stage: s, top: filepath.Dir(s.Dir), binary: need.Shadowlsp(t)}
 	must(t, os.Mkdir(filepath.Join(w.top, "home"), 0o755))
 	s.Env = append(s.Env, "PATH="+tools+":"+os.Getenv("PATH"), "HOME="+filepath.Join(w.top, "home"), "GOPROXY=off", "GOTOOLCHAIN=local",
@@ -95,18 +71,7 @@ func (w *world) lookOver(t testing.TB) {
 	if found, _ := filepath.Glob(filepath.Join(w.top, "state", "shadowlsp", "*", "git-*")); len(found) > 0 {
 		t.Errorf("left in the state directory: %q", found)
 	}
-	logs, _ := filepath.Glob(filepath.Join(w.top, "state", "shadowlsp", "*", "daemon.log"))
-	for _, name := range logs {
-		log, _ := os.ReadFile(name)
-		for _, never := range []string{"DATA RACE", "panic", "fatal error", `"level":"error"`} {
-			if bytes.Contains(log, []byte(never)) {
-				t.Errorf("the daemon's log holds %s:\n%s", never, log)
-			}
-		}
-		if t.Failed() {
-			t.Logf("the daemon's log ends:\n%s", log[max(len(log)-4000, 0):])
-		}
-	}
+	w.ReadLogs(t)
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}

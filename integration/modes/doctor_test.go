@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"shadowlsp/integration/need"
 	"shadowlsp/internal/doctor"
 	"shadowlsp/internal/mode"
@@ -20,24 +18,6 @@ import (
 
 // ordinaryUID is an id that owns nothing.
 const ordinaryUID = 48323
-
-// device gives /dev/fuse a mode for the time of a test. Only one test process at
-// a time does: the next would take it for what was there.
-func device(t *testing.T, mode os.FileMode) {
-	need.Root(t)
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "shadowlsp-test-device.lock"), os.O_CREATE|os.O_RDWR, 0o666)
-	must(t, err)
-	t.Cleanup(func() { lock.Close() })
-	must(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
-	var st unix.Stat_t
-	if err := unix.Stat("/dev/fuse", &st); err != nil {
-		t.Skip("no /dev/fuse: ", err)
-	}
-	if err := os.Chmod("/dev/fuse", mode); err != nil {
-		t.Skip("cannot change /dev/fuse: ", err)
-	}
-	t.Cleanup(func() { os.Chmod("/dev/fuse", os.FileMode(st.Mode&0o777)) })
-}
 
 // examine runs doctor and returns its report and exit code.
 func examine(t *testing.T, cmd *exec.Cmd) (r doctor.Report, code int) {
@@ -141,13 +121,13 @@ func TestDoctorOfAnOrdinaryUser(t *testing.T) {
 	need.UserNS(t)
 	w := newWorld(t)
 	t.Run("device open", func(t *testing.T) {
-		device(t, 0o666)
+		need.Device(t, 0o666)
 		if _, code := examine(t, asOrdinary(t, w, "doctor", "--json")); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
 	})
 	t.Run("device closed", func(t *testing.T) {
-		device(t, 0o600)
+		need.Device(t, 0o600)
 		r, code := examine(t, asOrdinary(t, w, "doctor", "--json"))
 		want := mode.Documents
 		if finding(t, r, "fusermount").OK {
@@ -170,9 +150,7 @@ func confined(t *testing.T, w *world, args ...string) *exec.Cmd {
 	t.Helper()
 	need.UserNS(t)
 	for _, tool := range []string{"unshare", "setpriv"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(err)
-		}
+		need.Tool(t, tool)
 	}
 	cmd := exec.Command("unshare", append([]string{"-Ur", "sh", "-c",
 		`echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all "$@"`, "sh", w.binary}, args...)...)

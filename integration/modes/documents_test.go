@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"shadowlsp/integration/need"
 	"shadowlsp/integration/stage"
@@ -101,13 +98,54 @@ var scenarios = []scenario{
 	{name: "too large", text: map[string]string{"own/own.go": "package own\n\n" + strings.Repeat("// line\n", 600_000)}, refused: true},
 }
 
+// play has each agent make the edits, and returns the documents whose lints are
+// compared.
+func (s scenario) play(t *testing.T, agents ...*agent) (lints []string) {
+	t.Helper()
+	w := agents[0].w
+	var gone, made []map[string]any
+	lints = append([]string{"lib/lib.go", "use/use.go", "own/own.go"}, s.lints...)
+	for _, name := range s.deleted {
+		gone = append(gone, w.deleted(name))
+	}
+	for name, text := range s.text {
+		made = append(made, w.text(name, text))
+		lints = append(lints, name)
+	}
+	for _, a := range agents {
+		a.call(t, "shadowlsp/write", edits(gone...))
+		a.call(t, "shadowlsp/write", edits(made...))
+	}
+	slices.Sort(lints)
+	return slices.Compact(lints)
+}
+
+// says compares the lints of a document with those that mode full has.
+func (a *agent) says(t *testing.T, mode, name string, full *agent) {
+	t.Helper()
+	got, gotErr := a.lint(t.Context(), name)
+	want, wantErr := full.lint(t.Context(), name)
+	slices.Sort(got)
+	slices.Sort(want)
+	if (gotErr != nil) != (wantErr != nil) || !slices.Equal(got, want) {
+		t.Errorf("%s: mode %s says %q, %v\nmode full says %q, %v", name, mode, got, gotErr, want, wantErr)
+	}
+}
+
+// saysOfAll compares the diagnostics of all files with those that mode full has.
+func (a *agent) saysOfAll(t *testing.T, mode string, full *agent) {
+	t.Helper()
+	if got, want := a.everything(t), full.everything(t); got != want {
+		t.Errorf("of all files mode %s says\n%s\nmode full\n%s", mode, got, want)
+	}
+}
+
 // Whatever mode documents says of a branch is what mode full says of it, or
 // that it cannot know.
 func TestDocumentsSaysWhatFullSays(t *testing.T) {
 	need.FUSE(t)
 	full := newWorld(t)
-	before, err := stage.Read(full.Dir)
-	must(t, err)
+	before := full.Tree(t)
 	documents := full.beside(t, "documents")
 	full.serve(t, "--mode", "full")
 	documents.serve(t, "--mode", "documents")
@@ -120,33 +158,11 @@ func TestDocumentsSaysWhatFullSays(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			f, d := full.agent(t), documents.agent(t)
-			var gone, made []map[string]any
-			lints := append([]string{"lib/lib.go", "use/use.go", "own/own.go"}, s.lints...)
-			for _, name := range s.deleted {
-				gone = append(gone, full.deleted(name))
-			}
-			for name, text := range s.text {
-				made = append(made, full.text(name, text))
-				lints = append(lints, name)
-			}
-			slices.Sort(lints)
-			for _, a := range []*agent{f, d} {
-				a.call(t, "shadowlsp/write", edits(gone...))
-				a.call(t, "shadowlsp/write", edits(made...))
-			}
-			for _, name := range slices.Compact(lints) {
-				got, gotErr := d.lint(t.Context(), name)
-				if s.refused {
-					if !refusal(gotErr) {
-						t.Errorf("%s: %q, %v; want it refused", name, got, gotErr)
-					}
-					continue
-				}
-				want, wantErr := f.lint(t.Context(), name)
-				slices.Sort(got)
-				slices.Sort(want)
-				if (gotErr != nil) != (wantErr != nil) || !slices.Equal(got, want) {
-					t.Errorf("%s: mode documents says %q, %v\nmode full says %q, %v", name, got, gotErr, want, wantErr)
+			for _, name := range s.play(t, f, d) {
+				if !s.refused {
+					d.says(t, "documents", name, f)
+				} else if got, err := d.lint(t.Context(), name); !refusal(err) {
+					t.Errorf("%s: %q, %v; want it refused", name, got, err)
 				}
 			}
 			if s.refused {
@@ -158,16 +174,10 @@ func TestDocumentsSaysWhatFullSays(t *testing.T) {
 				return
 			}
 			// All at once, but for go.mod, of which nothing is said then.
-			if got, want := d.everything(t), f.everything(t); got != want {
-				t.Errorf("of all files mode documents says\n%s\nmode full\n%s", got, want)
-			}
+			d.saysOfAll(t, "documents", f)
 		})
 	}
-	after, err := stage.Read(full.Dir)
-	must(t, err)
-	for _, path := range before.Differences(after) {
-		t.Errorf("the person's %s was %q and is %q", path, before[path], after[path])
-	}
+	full.Unchanged(t, before)
 }
 
 // everything is the workspace's diagnostics of Go files that have any.
@@ -324,8 +334,7 @@ func TestDocumentsInstanceCannotWrite(t *testing.T) {
 		name := map[bool]string{true: "namespaces", false: "no namespaces"}[namespaces]
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			before, err := stage.Read(w.Dir)
-			must(t, err)
+			before := w.Tree(t)
 			bin := t.TempDir()
 			gopls, said := need.Tool(t, "gopls"), filepath.Join(bin, "said")
 			script := "#!/bin/sh\n[ $# = 0 ] && { for f in new lib/lib.go; do echo x >>$f; done; rm note.txt; mkdir dir; } 2>" + said + "\nexec " + gopls + " \"$@\"\n"
@@ -336,7 +345,7 @@ func TestDocumentsInstanceCannotWrite(t *testing.T) {
 			cmd.Dir, cmd.Env = w.Dir, append(os.Environ(), w.Env...)
 			if !namespaces {
 				if a := sandbox.Probe().Landlock; !a.OK {
-					t.Skip(a.Detail)
+					need.Unmet(t, false, "%s", a.Detail)
 				}
 				want = sandbox.GuardLandlock
 				args[3] = "auto"
@@ -357,69 +366,14 @@ func TestDocumentsInstanceCannotWrite(t *testing.T) {
 			if text, err := os.ReadFile(said); err != nil || strings.Count(string(text), refused) != 4 {
 				t.Errorf("a server that wrote was told %s, %v", text, err)
 			}
-			after, err := stage.Read(w.Dir)
-			must(t, err)
-			for _, path := range before.Differences(after) {
-				t.Errorf("the person's %s was %q and is %q", path, before[path], after[path])
-			}
+			w.Unchanged(t, before)
 			// Nothing survives a kill of the daemon.
-			var pids []int
-			for _, server := range w.status(t).Servers {
-				for _, i := range server.Instances {
-					pids = append(pids, i.PID)
-				}
+			all := stage.Family(t, w.Daemon())
+			if !slices.ContainsFunc(all, func(p stage.Process) bool { return strings.Contains(p.Line, "gopls") }) {
+				t.Errorf("no server is found: %+v", all)
 			}
-			if len(pids) == 0 {
-				t.Error("no instance runs")
-			}
-			left := watchFor(t, said)
 			must(t, w.Kill())
-			left()
+			stage.AllGone(t, all)
 		})
-	}
-}
-
-// watchFor returns a function that waits until no process has the word on its
-// command line or in its environment... which gopls under the wrapper keeps: its
-// working directory tells it.
-func watchFor(t *testing.T, said string) func() {
-	t.Helper()
-	_ = said
-	find := func() (fds []int) {
-		entries, _ := os.ReadDir("/proc")
-		for _, e := range entries {
-			dir, err := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
-			if err != nil || !strings.HasPrefix(dir, "/tmp/stage-") {
-				continue
-			}
-			line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-			if !strings.Contains(string(line), "gopls") {
-				continue
-			}
-			pid := 0
-			for _, c := range e.Name() {
-				pid = pid*10 + int(c-'0')
-			}
-			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-				fds = append(fds, fd)
-			}
-		}
-		return fds
-	}
-	fds := find()
-	if len(fds) == 0 {
-		t.Error("no server is found")
-	}
-	return func() {
-		for _, fd := range fds {
-			n, err := 0, error(unix.EINTR)
-			for errors.Is(err, unix.EINTR) { // Go's own signals interrupt it
-				n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience/time.Millisecond))
-			}
-			if n == 0 || err != nil {
-				t.Errorf("a server survives: %v", err)
-			}
-			unix.Close(fd)
-		}
 	}
 }

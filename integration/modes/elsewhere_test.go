@@ -3,22 +3,26 @@ package modes
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"shadowlsp/integration/need"
-	"shadowlsp/integration/stage"
 	"shadowlsp/internal/mode"
 	"shadowlsp/internal/sandbox"
 )
 
-// fusermount skips where fusermount3 cannot mount.
+// fusermount skips where there is no fusermount3: scripts/setup does not bring
+// it. One that is there must be able to mount.
 func fusermount(t *testing.T) {
 	t.Helper()
+	need.FUSE(t)
+	if _, err := exec.LookPath("fusermount3"); err != nil {
+		need.Unmet(t, false, "%v: install fuse3", err)
+	}
 	if a := sandbox.Probe().Fusermount; !a.OK {
-		t.Skip(a.Detail)
+		need.Unmet(t, true, "%s", a.Detail)
 	}
 }
 
@@ -38,11 +42,9 @@ func mounts(t *testing.T, below string) (found []string) {
 // What mode elsewhere says of a branch is what mode full says, to the path, and
 // nothing is refused.
 func TestElsewhereSaysWhatFullSays(t *testing.T) {
-	need.FUSE(t)
 	fusermount(t)
 	full := newWorld(t)
-	before, err := stage.Read(full.Dir)
-	must(t, err)
+	before := full.Tree(t)
 	other := full.beside(t, "elsewhere")
 	full.serve(t, "--mode", "full")
 	other.serve(t, "--mode", "elsewhere")
@@ -52,32 +54,10 @@ func TestElsewhereSaysWhatFullSays(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			f, e := full.agent(t), other.agent(t)
-			var gone, made []map[string]any
-			lints := append([]string{"lib/lib.go", "use/use.go", "own/own.go"}, s.lints...)
-			for _, name := range s.deleted {
-				gone = append(gone, full.deleted(name))
+			for _, name := range s.play(t, f, e) {
+				e.says(t, "elsewhere", name, f)
 			}
-			for name, text := range s.text {
-				made = append(made, full.text(name, text))
-				lints = append(lints, name)
-			}
-			slices.Sort(lints)
-			for _, a := range []*agent{f, e} {
-				a.call(t, "shadowlsp/write", edits(gone...))
-				a.call(t, "shadowlsp/write", edits(made...))
-			}
-			for _, name := range slices.Compact(lints) {
-				got, gotErr := e.lint(t.Context(), name)
-				want, wantErr := f.lint(t.Context(), name)
-				slices.Sort(got)
-				slices.Sort(want)
-				if (gotErr != nil) != (wantErr != nil) || !slices.Equal(got, want) {
-					t.Errorf("%s: mode elsewhere says %q, %v\nmode full says %q, %v", name, got, gotErr, want, wantErr)
-				}
-			}
-			if got, want := e.everything(t), f.everything(t); got != want {
-				t.Errorf("of all files mode elsewhere says\n%s\nmode full\n%s", got, want)
-			}
+			e.saysOfAll(t, "elsewhere", f)
 			position := map[string]any{"textDocument": map[string]any{"uri": full.uri("use/use.go")}, "position": map[string]int{"line": 6, "character": 13}, "context": map[string]any{"includeDeclaration": true}}
 			for _, method := range []string{"textDocument/definition", "textDocument/references", "textDocument/hover"} {
 				got, gotErr := e.Call(t.Context(), method, position)
@@ -88,17 +68,12 @@ func TestElsewhereSaysWhatFullSays(t *testing.T) {
 			}
 		})
 	}
-	after, err := stage.Read(full.Dir)
-	must(t, err)
-	for _, path := range before.Differences(after) {
-		t.Errorf("the person's %s was %q and is %q", path, before[path], after[path])
-	}
+	full.Unchanged(t, before)
 }
 
 // Two branches by turns, the person's saves, a daemon that is killed, and no
 // mount that is left.
 func TestModeElsewhere(t *testing.T) {
-	need.FUSE(t)
 	fusermount(t)
 	w := newWorld(t)
 	w.serve(t, "--mode", "elsewhere")

@@ -31,16 +31,13 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds everything that is waited for.
-const patience = 60 * time.Second
+const patience = stage.Patience
 
 // module is the person's folder: a package, one that uses it, and one alone.
-var module = map[string]string{
-	"go.mod":     "module example.test/m\n\ngo 1.24\n",
-	"lib/lib.go": "// Package lib is called by use.\npackage lib\n\n// F returns what it is given.\nfunc F(a int) int { return a }\n",
-	"use/use.go": "// Package use calls lib.\npackage use\n\nimport \"example.test/m/lib\"\n\n// V is of lib.\nvar V = lib.F(1)\n",
+var module = stage.Module(map[string]string{
 	"own/own.go": "// Package own stands alone.\npackage own\n\n// N is a number.\nconst N = 1\n",
 	"note.txt":   "a note\n",
-}
+})
 
 // world is a stage and the programs on it.
 type world struct {
@@ -51,24 +48,10 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	from := t.TempDir()
-	for name, text := range module {
-		name = filepath.Join(from, name)
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, []byte(text), 0o644))
-	}
 	gopls := need.Tool(t, "gopls")
-	s, err := stage.New(t.Context(), from)
-	must(t, err)
+	s := stage.Set(t, module)
 	t.Cleanup(func() {
-		if t.Failed() {
-			logs, _ := filepath.Glob(filepath.Join(filepath.Dir(s.Dir), "state", "shadowlsp", "*", "*.log"))
-			for _, name := range logs {
-				log, _ := os.ReadFile(name)
-				const most = 4000
-				t.Logf("%s ends:\n%s", name, log[max(len(log)-most, 0):])
-			}
-		}
+		s.ReadLogs(t)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

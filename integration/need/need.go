@@ -14,8 +14,9 @@
 // Absent on purpose: installing anything (scripts/setup does), and t.Parallel
 // or t.Setenv, which are the test's own choice.
 //
-// Locks and goroutines: none that outlive a call. The binary under test is
-// built at most once per test process, behind a sync.Once.
+// Locks and goroutines: none that outlive a call, but for [Device]'s lock, which
+// is held to the end of the test. The binary under test is built at most once per
+// test process, behind a sync.Once.
 package need
 
 import (
@@ -25,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -36,9 +38,10 @@ func CI() bool {
 	return v != "" && v != "0"
 }
 
-// unmet ends the test. fixable says that a person could give this machine what
-// is missing.
-func unmet(t testing.TB, fixable bool, format string, args ...any) {
+// Unmet ends the test: something is not there that it needs and that has no
+// function of its own here. fixable says that a person could give this machine
+// what is missing.
+func Unmet(t testing.TB, fixable bool, format string, args ...any) {
 	t.Helper()
 	reason := fmt.Sprintf(format, args...)
 	if fixable && CI() {
@@ -98,7 +101,7 @@ func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := FindTool(name)
 	if err != nil {
-		unmet(t, true, "%v", err)
+		Unmet(t, true, "%v", err)
 	}
 	return path
 }
@@ -122,7 +125,7 @@ func Source(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := FindSource(name)
 	if err != nil {
-		unmet(t, true, "%v", err)
+		Unmet(t, true, "%v", err)
 	}
 	return dir
 }
@@ -135,9 +138,9 @@ func FUSE(t testing.TB) {
 	case err == nil:
 		f.Close()
 	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EPERM):
-		unmet(t, true, "%v: chmod 0666 /dev/fuse lets ordinary users mount", err)
+		Unmet(t, true, "%v: chmod 0666 /dev/fuse lets ordinary users mount", err)
 	default: // no module, no device node, or forbidden by a device cgroup
-		unmet(t, false, "no FUSE on this machine: %v", err)
+		Unmet(t, false, "no FUSE on this machine: %v", err)
 	}
 }
 
@@ -152,15 +155,39 @@ func UserNS(t testing.TB) {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
 	}
 	if err := cmd.Run(); err != nil {
-		unmet(t, false, "no user namespaces on this machine: %v", err)
+		Unmet(t, false, "no user namespaces on this machine: %v", err)
 	}
+}
+
+// View skips unless this process can have shadow folders, as the daemon makes
+// them.
+func View(t testing.TB) {
+	t.Helper()
+	FUSE(t)
+	if os.Geteuid() != 0 {
+		UserNS(t)
+	}
+}
+
+// Mounts is the mount table as this process sees it, to be compared with that
+// after all tests. Left out is what mode elsewhere mounts on the stages of tests
+// that run beside these.
+func Mounts() string {
+	table, _ := os.ReadFile("/proc/self/mounts")
+	var kept strings.Builder
+	for line := range strings.Lines(string(table)) {
+		if !strings.Contains(line, "/stage-") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
 
 // Root skips unless the test runs as root.
 func Root(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		unmet(t, false, "only root can do this")
+		Unmet(t, false, "only root can do this")
 	}
 }
 
@@ -169,6 +196,9 @@ func Root(t testing.TB) {
 // equal file in place by a rename.
 func Shadowlsp(t testing.TB) string {
 	t.Helper()
+	if Again() {
+		return Tool(t, "shadowlsp") // from root's run, on PATH
+	}
 	path, err := build(Repo(t))
 	if err != nil {
 		t.Fatal(err)

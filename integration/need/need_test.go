@@ -42,7 +42,7 @@ func TestAMissingToolSkipsAndFailsInCI(t *testing.T) {
 
 func TestWhatTheMachineLacksIsASkipEvenInCI(t *testing.T) {
 	t.Setenv("SHADOWLSP_CI", "1")
-	if o := try(func(tb testing.TB) { unmet(tb, false, "no such kernel") }); !o.skipped {
+	if o := try(func(tb testing.TB) { Unmet(tb, false, "no such kernel") }); !o.skipped {
 		t.Errorf("%+v, want a skip", o)
 	}
 }

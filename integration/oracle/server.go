@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/barrier"
 )
 
@@ -147,11 +147,8 @@ func (p Project) make(to string) (map[string]string, error) {
 		}
 	}
 	maps.Copy(texts, p.Files)
-	for name, text := range texts {
-		name = filepath.Join(to, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
-			return nil, err
-		}
+	if err := stage.Plant(to, texts); err != nil {
+		return nil, err
 	}
 	return texts, nil
 }

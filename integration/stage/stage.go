@@ -4,10 +4,12 @@
 // Model: a [Stage] is a temporary folder with a workspace (a copy of a real
 // module) and private runtime and state folders, so that the programs started
 // with [Stage.Env] never meet a daemon that the stage did not start. [Tree] is
-// the exact state of a folder, to be compared later.
+// the exact state of a folder, to be compared later, a [Process] one that the
+// program did not start itself.
 //
 // Invariants: Close ends the stage's daemons and removes everything, wherever
-// the program was; the module cache is only read.
+// the program was; the module cache is only read. Tests wait for conditions,
+// [Patience] long at most.
 //
 // Absent on purpose: what is played on the stage.
 //
@@ -187,23 +189,10 @@ func (s *Stage) Kill() error {
 
 // gone waits for the end of a process that is no child of ours.
 func gone(pid int, limit time.Duration) bool {
-	fd, err := unix.PidfdOpen(pid, 0)
+	p, err := observe(pid)
 	if err != nil {
 		return errors.Is(err, unix.ESRCH)
 	}
-	defer unix.Close(fd)
-	deadline := time.Now().Add(limit)
-	for {
-		left := time.Until(deadline)
-		if left <= 0 {
-			return false
-		}
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
-		if n > 0 {
-			return true
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return false
-		}
-	}
+	defer p.close()
+	return p.Gone(limit)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shadowlsp/integration/need"
 )
 
 // attack tries every way to change what is in the folder $1; it prints those
@@ -50,7 +52,7 @@ func TestGuards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if c.want == GuardLandlock {
 				if a := Probe().Landlock; !a.OK {
-					t.Skip(a.Detail)
+					need.Unmet(t, false, "%s", a.Detail)
 				}
 			}
 			top, err := filepath.EvalSymlinks(t.TempDir())

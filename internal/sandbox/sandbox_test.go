@@ -32,66 +32,17 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == daemonRole {
 		daemonMain()
 	}
-	before := mounts()
+	before := need.Mounts()
 	code := m.Run()
-	if after := mounts(); after != before && code == 0 {
+	if after := need.Mounts(); after != before && code == 0 {
 		os.Stderr.WriteString("mounts before:\n" + before + "after:\n" + after)
 		code = 1
 	}
 	os.Exit(code)
 }
 
-func mounts() string {
-	text, _ := os.ReadFile("/proc/self/mounts")
-	return string(text)
-}
-
-// openDevice lets ordinary users open /dev/fuse for the time of a test. Only
-// one test process at a time does: the next would take 0666 for what was there.
-func openDevice(t *testing.T) {
-	need.Root(t)
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "shadowlsp-test-device.lock"), os.O_CREATE|os.O_RDWR, 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { lock.Close() })
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	var st unix.Stat_t
-	if err := unix.Stat("/dev/fuse", &st); err != nil {
-		t.Skip("no /dev/fuse: ", err)
-	}
-	if err := os.Chmod("/dev/fuse", 0o666); err != nil {
-		t.Skip("cannot open /dev/fuse to ordinary users: ", err)
-	}
-	t.Cleanup(func() { os.Chmod("/dev/fuse", os.FileMode(st.Mode&0o777)) })
-}
-
 // TestOrdinary runs the whole suite again as an ordinary user.
-func TestOrdinary(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("this is the ordinary user")
-	}
-	openDevice(t)
-	dir, err := os.MkdirTemp("", "sandbox-ordinary-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe", "-test.v="+strconv.FormatBool(testing.Verbose()))
-	cmd.Dir = dir
-	cmd.Env = []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=/usr/local/bin:/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUID, Gid: ordinaryUID}}
-	out, err := cmd.CombinedOutput()
-	t.Logf("as uid %d:\n%s", ordinaryUID, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestOrdinary(t *testing.T) { need.Ordinary{UID: ordinaryUID}.Run(t) }
 
 // room returns a directory to mount over, with a file in it.
 func room(t *testing.T) string {
@@ -468,7 +419,7 @@ func TestOwnPidsAndProc(t *testing.T) {
 		t.Fatal(out)
 	}
 	if !fresh {
-		t.Skip("no fresh /proc here: ", p.FreshProc)
+		need.Unmet(t, false, "no fresh /proc here: %s", p.FreshProc)
 	}
 	if n, _ := strconv.Atoi(f[2]); n > 5 {
 		t.Errorf("%d processes visible", n)
@@ -514,7 +465,7 @@ func TestMountIsInside(t *testing.T) {
 	if err := p.Exec(); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(mounts(), spec.Mount) {
+	if strings.Contains(need.Mounts(), spec.Mount) {
 		t.Error("the mount is visible outside")
 	}
 	if got, err := os.ReadFile(filepath.Join(spec.Mount, "file")); err != nil || string(got) != "outside" {
@@ -632,10 +583,7 @@ func TestProbeAtClosedDevice(t *testing.T) {
 	}
 	need.Root(t)
 	need.UserNS(t)
-	openDevice(t) // for its lock
-	if err := os.Chmod("/dev/fuse", 0o600); err != nil {
-		t.Skip(err)
-	}
+	need.Device(t, 0o600)
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestProbeAtClosedDevice$")
 	cmd.Dir, cmd.Env = "/", []string{closedDevice + "=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUID, Gid: ordinaryUID}}
@@ -676,13 +624,14 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 
 // What it costs from Start to a program that has run.
 func BenchmarkStart(b *testing.B) {
+	need.View(b)
 	dir := b.TempDir()
 	for b.Loop() {
 		p, err := Start(b.Context(), Spec{
 			Argv: []string{"/bin/true"}, Dir: "/", Mount: dir, UserNS: NeedsUserNS(),
 		})
 		if err != nil {
-			b.Skip(err)
+			b.Fatal(err)
 		}
 		b.StopTimer()
 		p.Kill()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"shadowlsp/integration/need"
 	"shadowlsp/lsp/trace"
 )
 
@@ -269,10 +270,7 @@ func TestTraceThatHangs(t *testing.T) {
 }
 
 func TestGopls(t *testing.T) {
-	gopls, err := findTool("gopls")
-	if err != nil {
-		t.Skip("gopls is neither in .tools/bin nor in PATH")
-	}
+	gopls := need.Tool(t, "gopls")
 	dir := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module x\n", "x.go": "package x\n\nfunc F() int { return 1 }\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -332,15 +330,6 @@ func TestGopls(t *testing.T) {
 	if d.hello.Folder != dir || len(d.frames) < 6 || d.gaps != [2]int{} {
 		t.Errorf("%+v, %q", d.hello.Folder, d.order)
 	}
-}
-
-func findTool(name string) (string, error) {
-	if path, err := filepath.Abs(filepath.Join("..", "..", ".tools", "bin", name)); err == nil {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return exec.LookPath(name)
 }
 
 func readFull(r *bufio.Reader, b []byte) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"shadowlsp/integration/need"
 	"shadowlsp/overlay"
 )
 
@@ -44,12 +45,12 @@ func TestFork(t *testing.T) {
 func TestMemory(t *testing.T) {
 	const shm = "/dev/shm"
 	if _, err := os.Stat(shm); err != nil {
-		t.Skip("no tmpfs:", err)
+		need.Unmet(t, true, "no tmpfs: %v", err)
 	}
 	Run(t, Suite{Open: func(t *testing.T, base string) FS {
 		dir, err := os.MkdirTemp(shm, "overlaytest")
 		if err != nil {
-			t.Skip("no room on tmpfs:", err)
+			need.Unmet(t, true, "no room on tmpfs: %v", err)
 		}
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		return OnBranch(branch(t, overlay.Options{Base: base, State: dir}))
