@@ -21,8 +21,9 @@ import (
 
 const (
 	// startLimit bounds the making of namespaces and mount, and the server's
-	// answer to initialize; loading the workspace comes after it.
-	startLimit = 60 * time.Second
+	// answer to initialize; loading the workspace comes after it. At idle priority
+	// on a busy machine a Node.js server has taken longer than a minute.
+	startLimit = 3 * time.Minute
 	// stopGrace is how long a server may take to leave when it is told to.
 	stopGrace = 2 * time.Second
 	// cancelLimit is how long a cancelled request stays with a server that does not

@@ -21,7 +21,12 @@ func (d *daemon) commandStarts(name string) (b *branch, done func(), err error) 
 	b.mu.Lock()
 	b.commands++
 	b.mu.Unlock()
-	return b, sync.OnceFunc(func() { d.letGo(b, &b.commands) }), nil
+	return b, sync.OnceFunc(func() {
+		// It may have written outside the workspace, where it was allowed to
+		// ([run] write), to what servers read.
+		d.generation.Add(1)
+		d.letGo(b, &b.commands)
+	}), nil
 }
 
 // noBranch is the error for a name that no branch has.
