@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"shadowlsp/lsp/barrier"
 	"shadowlsp/lsp/shadow"
+	"shadowlsp/lsp/union"
 	"shadowlsp/lsp/wire"
 )
 
@@ -86,13 +88,29 @@ func (l learnt) setting(section string) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// registered notes what the server has registered: agents are offered it.
+// registered notes what the server has registered, and what it has taken back: agents
+// are told. What an earlier instance had registered counts until then: each begins
+// with nothing, and will have it in a moment.
 func (i *instance) registered() {
 	if !i.up.Load() {
 		return // start looks once more
 	}
+	i.registering.Lock()
+	defer i.registering.Unlock()
 	result, now := i.server.InitializeResult(), i.server.Registered()
-	i.p.d.offers(i.p.key, func(o *offered) { o.Result, o.Registered = result, now })
+	methods := map[string]bool{}
+	for _, r := range now {
+		methods[r.Method] = true
+	}
+	had := i.registers
+	i.registers = methods
+	i.p.d.offers(i.p.key, func(o *offered) {
+		if !bytes.Equal(o.Result, result) {
+			o.Result, o.Registered = result, nil // another version of it
+		}
+		o.Registered = slices.DeleteFunc(o.Registered, func(r union.Registration) bool { return methods[r.Method] || had[r.Method] })
+		o.Registered = append(o.Registered, now...)
+	})
 }
 
 // client answers the server in the place of an editor.

@@ -368,6 +368,7 @@ func (d *daemon) addSession(s *session) {
 	}
 	for _, p := range pools {
 		p.showStarts(s)
+		s.offer(p)
 	}
 }
 

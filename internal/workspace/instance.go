@@ -64,6 +64,9 @@ type instance struct {
 
 	kept kept // guarded by daemon.mu
 
+	registering sync.Mutex      // one look at registrations at a time; guards the field below
+	registers   map[string]bool // the methods that it has registered
+
 	turn      sync.Mutex // one show or sync at a time; guards the field below
 	lingering lingering
 

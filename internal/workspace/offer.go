@@ -42,7 +42,7 @@ func (s *session) join(ctx context.Context, line []candidate) error {
 			}
 		})
 	}
-	p, result, err := s.d.ready(ctx, s.branch, line[0], s.params)
+	p, _, err := s.d.ready(ctx, s.branch, line[0], s.params)
 	if err != nil {
 		cancel()
 	}
@@ -51,12 +51,16 @@ func (s *session) join(ctx context.Context, line []candidate) error {
 		return err
 	}
 	s.pool = p
-	results := []json.RawMessage{result}
-	told := map[string]map[string]bool{p.key: nil}
+	results := []json.RawMessage{s.d.servers.offersTo(p.key, s.params)}
+	told := map[string]*advertised{p.key: {static: true}}
 	for _, c := range line[1:] {
-		if offers := s.d.servers.offers(c.key()); offers != nil {
+		offers := s.d.servers.offersTo(c.key(), s.params)
+		if !s.d.runs(c.key()) {
+			offers = s.d.servers.offers(c.key()) // nobody will tell the rest before it is needed
+		}
+		if offers != nil {
 			results = append(results, offers)
-			told[c.key()] = nil
+			told[c.key()] = &advertised{static: true}
 		}
 	}
 	s.result = union.Initialize(results)
@@ -66,12 +70,52 @@ func (s *session) join(ctx context.Context, line []candidate) error {
 	return nil
 }
 
-// offer tells the agent, where it can be told, what the server of p offers that
-// was not known when it attached.
+// advertised is what an agent knows of one server's offers.
+type advertised struct {
+	// static says that it has them in the answer to its initialize.
+	static bool
+	// ids are the registrations beside, by method.
+	ids map[string]string
+}
+
+// offer tells the agent, where it can be told, what the server of p offers now that
+// it did not when the agent was told last, and what it does no more.
 func (s *session) offer(p *pool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.goLocked(func() {
+		s.telling.Lock()
+		defer s.telling.Unlock()
+		news, gone := s.newsOf(p)
+		calls := []struct {
+			method, member string
+			list           any
+			n              int
+		}{
+			// LSP spells the member so.
+			{"client/unregisterCapability", "unregisterations", gone, len(gone)},
+			{"client/registerCapability", "registrations", news, len(news)},
+		}
+		for _, c := range calls {
+			if c.n == 0 {
+				continue
+			}
+			if _, err := s.peer.Call(p.ctx, c.method, map[string]any{c.member: c.list}); err != nil {
+				p.log.Debug().Err(err).Str("branch", s.branch.name).Msg(c.method)
+			}
+		}
+	})
+}
+
+// newsOf are the changes of the offers of p's server since the agent was told last, which
+// it is now.
+func (s *session) newsOf(p *pool) (news []union.Registration, gone []union.Unregistration) {
 	offers := s.d.servers.offers(p.key)
 	if offers == nil {
-		return
+		return nil, nil
 	}
 	var languages []string
 	for _, l := range p.profile().Languages {
@@ -83,43 +127,35 @@ func (s *session) offer(p *pool) {
 		languages = nil
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.told == nil { // it has not joined yet
-		s.mu.Unlock()
-		return
+		return nil, nil
 	}
-	methods, known := s.told[p.key]
-	var news []union.Registration
+	of := s.told[p.key]
+	if of == nil {
+		of = &advertised{}
+		s.told[p.key] = of
+	}
+	if of.ids == nil {
+		of.ids = map[string]string{}
+	}
+	now := map[string]bool{}
 	for _, r := range union.Registrations(offers, s.params, languages) {
-		if known && methods == nil && union.Offers(s.result, r.Method) || methods[r.Method] {
+		now[r.Method] = true
+		if of.static && union.Offers(s.result, r.Method) || of.ids[r.Method] != "" {
 			continue
 		}
 		r.ID = fmt.Sprintf("shadowlsp-%d", registrations.Add(1))
+		of.ids[r.Method] = r.ID
 		news = append(news, r)
 	}
-	if len(news) > 0 {
-		if methods == nil {
-			methods = map[string]bool{}
+	for method, id := range of.ids {
+		if !now[method] {
+			gone = append(gone, union.Unregistration{ID: id, Method: method})
+			delete(of.ids, method)
 		}
-		for _, r := range news {
-			methods[r.Method] = true
-		}
-		s.told[p.key] = methods
 	}
-	s.mu.Unlock()
-	if len(news) == 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return
-	}
-	p.goLocked(func() {
-		_, err := s.peer.Call(p.ctx, "client/registerCapability", map[string]any{"registrations": news})
-		if err != nil {
-			p.log.Debug().Err(err).Str("branch", s.branch.name).Msg("registering with an agent")
-		}
-	})
+	return news, gone
 }
 
 // registrations counts those that agents were sent: their ids are unique.
@@ -129,9 +165,9 @@ var registrations atomic.Int64
 // that the agent was told; nil where they are.
 func (s *session) legend(p *pool) *union.Mapping {
 	s.mu.Lock()
-	registered := s.told[p.key]["textDocument/semanticTokens"]
+	of := s.told[p.key]
 	s.mu.Unlock()
-	if registered {
+	if of != nil && of.ids["textDocument/semanticTokens"] != "" {
 		return nil // with its own
 	}
 	return union.NewMapping(s.d.servers.offers(p.key), s.result)
@@ -146,6 +182,13 @@ func (s *session) names() []string {
 		}
 	}
 	return names
+}
+
+// runs says whether a server has been needed.
+func (d *daemon) runs(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pools[key] != nil
 }
 
 // team are the servers that have been needed: the session's own first.

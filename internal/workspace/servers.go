@@ -123,6 +123,20 @@ func (k *knowledge) offers(key string) json.RawMessage {
 	return o.all
 }
 
+// offersTo is offers without what the server has registered of late and the client
+// of an initialize takes by registration: that can be taken back.
+func (k *knowledge) offersTo(key string, client json.RawMessage) json.RawMessage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o := k.results[key]
+	if o.Result == nil {
+		return nil
+	}
+	return union.With(o.Result, slices.DeleteFunc(slices.Clone(o.Registered), func(r union.Registration) bool {
+		return union.Takes(client, r.Method)
+	}))
+}
+
 // is returns what a server is, by all that is known.
 func (k *knowledge) is(command []string) barrier.Profile {
 	k.mu.Lock()

@@ -28,11 +28,12 @@ type session struct {
 	statuses bool // the client takes experimental/serverStatus
 	inside   bool // it is that of a command in the branch, which reaches nothing else
 
+	telling sync.Mutex // held while the agent is told of offers; guards nothing
+
 	mu sync.Mutex // guards the fields below
-	// told are the servers that the agent knows of, with the methods that were
-	// registered for it since (nil: all is in result), by serverKey. It is nil
-	// until the session has joined.
-	told map[string]map[string]bool
+	// told are the servers that the agent knows of, by serverKey. It is nil until
+	// the session has joined.
+	told map[string]*advertised
 	// documents are those that this connection holds open, by canonical URI.
 	documents map[string]openDocument
 }

@@ -133,6 +133,23 @@ func With(result json.RawMessage, registrations []Registration) json.RawMessage 
 	return result
 }
 
+// Unregistration takes a registration back.
+type Unregistration struct {
+	ID     string `json:"id"`
+	Method string `json:"method"`
+}
+
+// Takes says whether a client, by its initialize params, takes registrations of a
+// method.
+func Takes(client json.RawMessage, method string) bool {
+	m := Methods[method]
+	if m.Client == "" {
+		return false
+	}
+	dynamic, _ := barrier.Lookup(client, append(append([]string{"capabilities"}, strings.Split(m.Client, ".")...), "dynamicRegistration")...)
+	return string(dynamic) == "true"
+}
+
 // Registrations are a server's capabilities as dynamic registrations, of those
 // methods for which the client declared them, limited to some languages.
 func Registrations(result, client json.RawMessage, languages []string) (all []Registration) {
@@ -144,11 +161,7 @@ func Registrations(result, client json.RawMessage, languages []string) (all []Re
 		selector = append(selector, filter{id})
 	}
 	for name, m := range Methods {
-		if m.Client == "" || !Offers(result, name) {
-			continue
-		}
-		dynamic, _ := barrier.Lookup(client, append(append([]string{"capabilities"}, strings.Split(m.Client, ".")...), "dynamicRegistration")...)
-		if string(dynamic) != "true" {
+		if !Offers(result, name) || !Takes(client, name) {
 			continue
 		}
 		options, _ := provider(result, m.Server)
