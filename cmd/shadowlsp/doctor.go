@@ -22,7 +22,7 @@ func (o *options) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := doctor.Examine(cmd.Context(), doctor.Config{Place: p, Env: os.Environ(), Mode: o.mode.wanted()})
+			r := doctor.Examine(cmd.Context(), doctor.Config{Place: p, Env: os.Environ(), Mode: o.mode.wanted(), Person: personConfig()})
 			if asJSON {
 				err = r.WriteJSON(os.Stdout)
 			} else {

@@ -95,6 +95,44 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// doctor says which servers would be used, with which settings, and whose they are.
+func TestDoctorOnServers(t *testing.T) {
+	need.FUSE(t)
+	need.Tool(t, "pyright-langserver")
+	w := newWorld(t)
+	config := t.TempDir()
+	w.Env = append(w.Env, "XDG_CONFIG_HOME="+config)
+	must(t, os.Mkdir(filepath.Join(config, "shadowlsp"), 0o755))
+	person := filepath.Join(config, "shadowlsp", "config.toml")
+	must(t, os.WriteFile(person, []byte("[servers.pyright]\nenv = { SECRET = \"hidden\" }\n[servers.pyright.settings.python.analysis]\ntypeCheckingMode = \"strict\"\n[servers.gopls]\ndisabled = true\n"), 0o644))
+	must(t, os.WriteFile(w.path("shadowlsp.toml"), []byte("[servers.pyright.settings.python]\npythonPath = \"/own\"\n[servers.frob]\ncommand = [\"frob-ls\"]\nlanguages = [\"frob\"]\ninstall = \"frob it\"\n[languages]\n\"*.frob\" = \"frob\"\n"), 0o644))
+	must(t, os.WriteFile(w.path("a.py"), nil, 0o644))
+	must(t, os.WriteFile(w.path("a.frob"), nil, 0o644))
+	r, _ := examine(t, w.doctor())
+	var found []string
+	for _, f := range r.Findings {
+		if f.Name == "language server" {
+			found = append(found, f.Detail+f.Remedy)
+		}
+	}
+	all := strings.Join(found, "\n")
+	for _, want := range []string{`"typeCheckingMode":"strict"`, `"pythonPath":"/own"`, "SECRET", person, w.path("shadowlsp.toml"), "pyright-langserver --stdio", "frob is not on the PATH", "frob it"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nothing of %s in\n%s", want, all)
+		}
+	}
+	for _, never := range []string{"hidden", "gopls"} {
+		if strings.Contains(all, never) {
+			t.Errorf("%s in\n%s", never, all)
+		}
+	}
+	must(t, os.WriteFile(person, []byte("[servers.pyright]\nsetings = 1\n"), 0o644))
+	r, _ = examine(t, w.doctor())
+	if f := finding(t, r, "language server"); f.OK || !strings.Contains(f.Detail, person) || !strings.Contains(f.Detail, "setings") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // asOrdinary makes cmd that of a user who owns nothing, in a folder of its own.
 func asOrdinary(t *testing.T, w *world, args ...string) *exec.Cmd {
 	t.Helper()

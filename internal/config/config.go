@@ -69,24 +69,42 @@ type Server struct {
 }
 
 // Load reads the person's file (or none, for "") and that of the workspace at
-// root.
+// root, into one.
 func Load(person, root string) (File, error) {
+	named, err := Read(person, root)
+	if err != nil {
+		return File{}, err
+	}
 	var f File
+	for _, n := range named {
+		f = f.With(n.File)
+	}
+	return f, nil
+}
+
+// Named is one file.
+type Named struct {
+	Path string
+	File
+}
+
+// Read reads the same files one by one, the one that counts more last.
+func Read(person, root string) (all []Named, err error) {
 	for _, name := range []string{person, filepath.Join(root, WorkspaceFile)} {
 		if name == "" {
 			continue
 		}
 		next, err := read(name)
 		if err != nil {
-			return File{}, err
+			return nil, err
 		}
 		if name != person && len(next.Run.Write) > 0 {
 			// Whoever wrote the repository must not open the person's folders.
-			return File{}, fmt.Errorf("%s: run.write is for your own configuration (shadowlsp/config.toml in $XDG_CONFIG_HOME or ~/.config) only: remove it there", name)
+			return nil, fmt.Errorf("%s: run.write is for your own configuration (shadowlsp/config.toml in $XDG_CONFIG_HOME or ~/.config) only: remove it there", name)
 		}
-		f = f.With(next)
+		all = append(all, Named{name, next})
 	}
-	return f, nil
+	return all, nil
 }
 
 func read(name string) (File, error) {

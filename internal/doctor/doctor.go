@@ -64,6 +64,8 @@ type Config struct {
 	Place root.Place
 	Env   []string
 	Mode  mode.Mode // as asked for
+	// Person is the person's configuration file; "" is none.
+	Person string
 }
 
 // tryLimit bounds one trial; a healthy one takes some ten milliseconds.
@@ -85,7 +87,9 @@ func Examine(ctx context.Context, cfg Config) Report {
 	}
 	possible := abilities.Device.OK && abilities.UserNS.OK && abilities.Mount.OK && state.OK
 	r.Findings = append(r.Findings, viewFindings(ctx, cfg.Place, !abilities.PIDNS.OK, possible)...)
-	r.Findings = append(r.Findings, watches(ctx, cfg.Place.Root), state, place, server(cfg), daemon(ctx, cfg.Place))
+	r.Findings = append(r.Findings, watches(ctx, cfg.Place.Root), state, place)
+	r.Findings = append(r.Findings, languageServers(ctx, cfg)...)
+	r.Findings = append(r.Findings, daemon(ctx, cfg.Place))
 	r.OK = decision.Mode == mode.Full
 	for _, f := range r.Findings {
 		r.OK = r.OK && (f.OK || !f.Needed)
@@ -179,18 +183,6 @@ func watches(ctx context.Context, folder string) Finding {
 		f.Lost = "directories beyond that are not cached: slower, never stale"
 		f.Remedy = fmt.Sprintf("sysctl fs.inotify.max_user_watches=%d", 4*dirs)
 	}
-	return f
-}
-
-func server(cfg Config) Finding {
-	f := Finding{Name: "language server"}
-	command, how, err := workspace.FindServer(cfg.Place, cfg.Env)
-	if err != nil {
-		f.Detail, f.Lost = err.Error(), "agents have no server until an editor has attached"
-		f.Remedy = "open the workspace in an editor that runs `shadowlsp -- SERVER`, or name one: `shadowlsp connect -- SERVER`"
-		return f
-	}
-	f.OK, f.Detail = true, fmt.Sprintf("%s (%s)", strings.Join(command, " "), how)
 	return f
 }
 

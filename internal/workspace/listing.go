@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,6 +13,7 @@ import (
 	"shadowlsp/internal/config"
 	"shadowlsp/internal/root"
 	"shadowlsp/internal/servers"
+	"shadowlsp/lsp/barrier"
 )
 
 // ServerListing is one line of `shadowlsp servers`.
@@ -30,15 +32,36 @@ type ServerListing struct {
 	Linter  bool   `json:"linter,omitempty"`
 	Files   int    `json:"files,omitempty"` // seen of its languages
 	Install string `json:"install,omitempty"`
+	// With is what it is started with; of one that is used.
+	With *StartedWith `json:"with,omitempty"`
+}
+
+// StartedWith is what a server is told at its start beside its command.
+type StartedWith struct {
+	// InitializationOptions and Settings are the server's own. Where Editor is set
+	// they are what an editor told last, else what the table and the configuration say.
+	InitializationOptions json.RawMessage `json:"initializationOptions,omitempty"`
+	Settings              json.RawMessage `json:"settings,omitempty"`
+	// Answers is how many sections of workspace/configuration an editor has answered.
+	Answers int  `json:"answers,omitempty"`
+	Editor  bool `json:"editor,omitempty"`
+	// Env are names of variables that the configuration adds.
+	Env []string `json:"env,omitempty"`
+	// Files are the configuration files that say something of it.
+	Files []string `json:"files,omitempty"`
 }
 
 // ListServers says which servers agents would be given at p if no daemon ran: those
 // that editors have run here, and those that fit its files. person is the person's
 // configuration file, or "".
 func ListServers(ctx context.Context, p root.Place, env []string, person string) ([]ServerListing, error) {
-	file, err := config.Load(person, p.Root)
+	files, err := config.Read(person, p.Root)
 	if err != nil {
 		return nil, err
+	}
+	var file config.File
+	for _, f := range files {
+		file = file.With(f.File)
 	}
 	table, err := servers.New(file)
 	if err != nil {
@@ -85,7 +108,7 @@ func ListServers(ctx context.Context, p root.Place, env []string, person string)
 	for n, c := range line {
 		listed = append(listed, ServerListing{
 			Name: c.profile.Name, Languages: c.ids(), State: "used", Command: c.Command, Why: c.source.String(),
-			Starts: n == 0 || c.fits(), Linter: c.known.Linter(), Files: c.found.Files,
+			Starts: n == 0 || c.fits(), Linter: c.known.Linter(), Files: c.found.Files, With: c.with(files),
 		})
 	}
 	for _, c := range all {
@@ -100,22 +123,52 @@ func ListServers(ctx context.Context, p root.Place, env []string, person string)
 	return append(listed, rest...), nil
 }
 
-// FindServer returns the server that an agent would be given first at p while no
-// editor is attached, and how it is known; or what to do.
-func FindServer(p root.Place, env []string) (command []string, how string, err error) {
-	list, err := ListServers(context.Background(), p, env, "")
-	if err != nil {
-		return nil, "", err
+// with says what a server is started with.
+func (c candidate) with(files []config.Named) *StartedWith {
+	w := &StartedWith{Editor: c.Initialize != nil, Answers: len(c.Answers), Env: slices.Sorted(maps.Keys(c.known.Env))}
+	if c.known.Settings != nil {
+		c.Defaults = barrier.Raw(c.known.Settings)
 	}
-	for _, s := range list {
-		switch s.State {
-		case "used":
-			return s.Command, s.Why, nil
-		case "missing":
-			return nil, "", fmt.Errorf("%s is not on the PATH (%s): %s", s.Name, s.Why, s.Install)
+	w.Settings, _ = barrier.Lookup(c.settings(), "settings")
+	w.InitializationOptions, _ = barrier.Lookup(c.Initialize, "initializationOptions")
+	if !w.Editor && c.known.InitializationOptions != nil {
+		w.InitializationOptions = barrier.Raw(c.known.InitializationOptions)
+	}
+	for _, f := range files {
+		if _, says := f.Servers[c.known.Name]; says {
+			w.Files = append(w.Files, f.Path)
 		}
 	}
-	return nil, "", fmt.Errorf("no language server is known for %s", p.Root)
+	return w
+}
+
+// String is for people, in one line.
+func (w *StartedWith) String() string {
+	var parts []string
+	add := func(name string, value json.RawMessage) {
+		if len(value) > 0 && string(value) != "null" && string(value) != "{}" {
+			parts = append(parts, name+" "+string(value))
+		}
+	}
+	add("settings", w.Settings)
+	add("initialization options", w.InitializationOptions)
+	if w.Answers > 0 {
+		parts = append(parts, fmt.Sprintf("%d sections of settings that the editor answered", w.Answers))
+	}
+	if len(w.Env) > 0 {
+		parts = append(parts, "its own "+strings.Join(w.Env, ", ")+" in the environment")
+	}
+	text := strings.Join(parts, "; ")
+	if text == "" {
+		text = "no settings of its own"
+	}
+	if w.Editor {
+		text += " (as the editor told last)"
+	}
+	if len(w.Files) > 0 {
+		text += ", by " + strings.Join(w.Files, " and ")
+	}
+	return text
 }
 
 // PrintServers writes a list for people.
