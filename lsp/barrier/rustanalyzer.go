@@ -40,6 +40,9 @@ func rustAnalyzer() Profile {
 				// What is needed is computed when it is needed: the whole graph of
 				// dependencies at every start is an editor's comfort.
 				{Name: "cachePriming.enable", Value: Raw(false)},
+				// Its workers publish, each as soon as it can: of several, an older
+				// publish may come last, and any of them behind every answer.
+				{Name: "numThreads", Value: Raw(1)},
 			},
 		},
 		New: func(h Host) Barrier { return newRust(h) },

@@ -97,8 +97,9 @@ func (r *rustBarrier) checkOnce(ctx context.Context) error {
 		_ = r.host.Notify(context.WithoutCancel(ctx), "rust-analyzer/cancelFlycheck", nil)
 		return err
 	}
-	// What the end's own turn publishes, and the status that cancelled it.
-	if err := errors.Join(roundTrip(ctx, r.host), roundTrip(ctx, r.host)); err != nil {
+	// The turn of the end is over, and the status that cancelled it is there; then
+	// what that turn has had published (see 6).
+	if err := errors.Join(roundTrip(ctx, r.host), r.publishes(ctx)); err != nil {
 		return err
 	}
 	r.watch.update(func() {
@@ -107,6 +108,16 @@ func (r *rustBarrier) checkOnce(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// publishes returns when its worker has published what it was given until now: it
+// answers this question, which all servers know, behind that.
+func (r *rustBarrier) publishes(ctx context.Context) error {
+	_, err := r.host.Call(ctx, "rust-analyzer/viewFileText", map[string]any{"uri": rustProbe})
+	if e := (*wire.Error)(nil); errors.As(err, &e) {
+		return nil // a file that it does not have
+	}
+	return err
 }
 
 // since counts the workspaces whose check has begun since.
