@@ -17,15 +17,19 @@
 // or of its children runs, no progress is open, nothing has come for a while
 // (sandbox.Busy). That is slow and works for every server alike.
 //
-// Where the two differ, the reference is started again, with the documents
-// opened in other orders. A difference is explained if another run of the
-// bare server says what shadowlsp said; then it is the server that disagrees with
-// itself. Any other is not, and the exit status says so.
+// Where the two differ, bare servers are started again on the same state, each in
+// another [Way]: the documents opened in another order, and what is known of the
+// server to decide (its caches, the texts before), as data. A difference is
+// explained if one of them says what shadowlsp said, or, in parts, if each
+// diagnostic in which the two differ is said by one bare server and not by
+// another; then it is the server that disagrees with itself. Any other is not, and
+// the exit status says so.
 //
 // Invariants: normalising sorts, takes the folder's name out of messages and
-// drops the server's own notes to itself ("data", and fixNote); nothing else of a diagnostic
-// is changed. A lint that was refused is counted and listed, never taken for
-// equal. The same seed makes the same edits.
+// drops the server's own note to itself ("data"); nothing else of a diagnostic is
+// changed. A lint that was refused is counted and listed, never taken for
+// equal. The same seed makes the same edits, whatever is asked, so a long run can
+// be made in pieces (-for, -from).
 //
 // Absent on purpose: barriers, mounts, policy; anything that is known of one
 // server in code.

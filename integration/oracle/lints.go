@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,13 +12,6 @@ import (
 
 // lints are one document's diagnostics, each in one spelling, sorted.
 type lints []string
-
-// fixNote is what clangd adds to a message for which its index knows a header, and
-// what it adds if it does not: a name that is spelled alike. Which of the two
-// depends on all files that it was ever shown, not on the text. (A bare clangd that
-// is shown the file before the edit says the one, one that is shown the edit at
-// once the other.)
-var fixNote = regexp.MustCompile(` \((fix|fixes) available\)|; did you mean [^?]*\?`)
 
 // spell writes diagnostics so that equal ones are equal strings: members sorted,
 // without the server's note to itself, and with DIR for the workspace.
@@ -32,15 +24,6 @@ func spell(items []json.RawMessage, dir string) lints {
 			continue
 		}
 		delete(item, "data")
-		if message, ok := item["message"].(string); ok && item["source"] == "clang" {
-			if item["message"] = fixNote.ReplaceAllString(message, ""); item["message"] != message {
-				delete(item, "relatedInformation") // where the other name is declared
-				code, _ := item["code"].(string)
-				item["code"] = strings.TrimSuffix(code, "_suggest")
-			} else if related, _ := item["relatedInformation"].([]any); len(related) == 0 {
-				delete(item, "relatedInformation")
-			}
-		}
 		one, _ := json.Marshal(item) // what was decoded can be encoded
 		all = append(all, strings.ReplaceAll(string(one), dir, "DIR"))
 	}
@@ -69,4 +52,14 @@ func (l lints) compare(other lints) (missing, extra []string) {
 		}
 	}
 	return missing, rest
+}
+
+// count is how often a diagnostic is said.
+func (l lints) count(one string) (n int) {
+	for _, other := range l {
+		if other == one {
+			n++
+		}
+	}
+	return n
 }

@@ -22,6 +22,8 @@ func main() {
 	flag.StringVar(&cfg.shadowlsp, "shadowlsp", "bin/shadowlsp", "the program to examine")
 	flag.StringVar(&names, "server", "", "the servers, separated by commas; all without it")
 	flag.IntVar(&cfg.steps, "steps", 200, "edits in each run")
+	flag.IntVar(&cfg.from, "from", 1, "the step to begin at: the edits before it are made, nothing is asked")
+	flag.DurationVar(&cfg.lasts, "for", 0, "begin no further step after this time, and say where to go on")
 	flag.Uint64Var(&seeds, "seeds", 1, "runs of each server")
 	flag.Uint64Var(&seed, "seed", 1, "the first run's")
 	flag.IntVar(&cfg.branches, "branches", 4, "branches at a time")

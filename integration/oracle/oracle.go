@@ -25,7 +25,8 @@ type run struct {
 	seed   uint64
 	out    io.Writer
 
-	random  *rand.Rand
+	random  *rand.Rand // of edits; each step's questions have their own
+	asking  *rand.Rand
 	texts   map[string]string // the project's files
 	names   []string          // those that the grammar edits, sorted
 	mention map[string][]string
@@ -35,7 +36,8 @@ type run struct {
 
 	bare     *bare // nil without -bare
 	branches []*branch
-	made     int // branches so far
+	made     int             // branches so far
+	shown    map[string]bool // documents that shadowlsp's server has seen
 	verdicts *verdicts
 }
 
@@ -43,6 +45,8 @@ type run struct {
 type config struct {
 	shadowlsp       string
 	steps, branches int
+	from            int           // the step before which edits are made, but nothing asked
+	lasts           time.Duration // after which no further step begins; 0 is never
 	jobs            int
 	dependents      int
 	whole           float64 // how often the whole workspace is asked about
@@ -67,7 +71,7 @@ const maxOverrides = 12
 
 // play makes the steps of one run and returns what was found.
 func play(ctx context.Context, cfg config, s Server, seed uint64, out io.Writer) (_ *verdicts, err error) {
-	r := &run{cfg: cfg, server: s, seed: seed, out: out, random: rand.New(rand.NewPCG(seed, 1))}
+	r := &run{cfg: cfg, server: s, seed: seed, out: out, shown: map[string]bool{}, random: rand.New(rand.NewPCG(seed, 1))}
 	if r.source, err = os.MkdirTemp("", "oracle-"); err != nil {
 		return nil, err
 	}
@@ -188,7 +192,13 @@ func (r *run) branch(ctx context.Context) (*branch, error) {
 
 // steps makes the steps.
 func (r *run) steps(ctx context.Context, questions chan<- question) error {
+	began := time.Now()
 	for step := 1; step <= r.cfg.steps; step++ {
+		if r.cfg.lasts > 0 && time.Since(began) > r.cfg.lasts {
+			fmt.Fprintf(r.out, "    to be continued: -from %d\n", step)
+			return nil
+		}
+		r.asking = rand.New(rand.NewPCG(r.seed, uint64(1+step)))
 		b, err := r.branch(ctx)
 		if err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
@@ -198,10 +208,15 @@ func (r *run) steps(ctx context.Context, questions chan<- question) error {
 		if q.did, err = r.edit(ctx, b, withheld); err != nil {
 			return fmt.Errorf("step %d: %s: %w", step, q.did.what, err)
 		}
+		if step < r.cfg.from {
+			continue
+		}
 		if err := r.ask(ctx, b, &q); err != nil {
 			return fmt.Errorf("step %d: %s: %w", step, q.did.what, err)
 		}
 		q.state = b.state.clone()
+		maps.Copy(r.shown, r.server.opened(q.state))
+		q.shown = slices.Sorted(maps.Keys(r.shown))
 		if r.cfg.verbose {
 			fmt.Fprintf(r.out, "    %d %s: %s %s; asked %d\n", step, b.name, q.did.path, q.did.what, len(q.said))
 		}
@@ -245,7 +260,7 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 			r.beside(ctx, b, path, found)
 		}
 	}
-	if r.random.Float64() >= r.cfg.whole {
+	if r.asking.Float64() >= r.cfg.whole {
 		return nil
 	}
 	all, _, err := b.lintAll(ctx)
@@ -309,7 +324,7 @@ func (r *run) dependents(b *branch, e edit) (paths []string) {
 	}
 	delete(near, e.path)
 	candidates := slices.Sorted(maps.Keys(near))
-	r.random.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+	r.asking.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 	for _, path := range candidates {
 		if _, there := r.text(b, path); !there {
 			continue

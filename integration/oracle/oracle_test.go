@@ -64,7 +64,7 @@ func TestAWithheldEditIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	if err := v.err(); err == nil || v.differ == v.explained {
+	if err := v.err(); err == nil || v.unexplained() == 0 {
 		t.Errorf("the oracle found nothing: %s\n%s", v.summary(), &out)
 	}
 }
@@ -119,6 +119,29 @@ func TestLintsInOneSpelling(t *testing.T) {
 		missing, extra := a.compare(spell(raw(`{"message":"in /c/x","severity":1}`, other), "/c"))
 		if len(missing) != 1 || len(extra) != 1 {
 			t.Errorf("%s: missing %q, extra %q", other, missing, extra)
+		}
+	}
+}
+
+// What counts as the server's own: an answer of one bare server, or diagnostics
+// that one says and another does not.
+func TestAccounts(t *testing.T) {
+	first := lints{"a", "b"}
+	for _, c := range []struct {
+		said  lints
+		runs  []lints
+		which int
+		ok    bool
+	}{
+		{lints{"a"}, []lints{{"a", "b"}, {"a"}}, 1, true},
+		{lints{"a", "c"}, []lints{{"a"}, {"a", "b", "c"}}, -1, true},
+		{lints{"a", "c"}, []lints{{"a"}, {"b"}}, -1, false},
+		{lints{"a"}, []lints{{"a", "b"}}, -1, false},
+		{lints{"a", "b", "b"}, []lints{{"a", "b"}}, -1, false},
+		{lints{}, nil, -1, false},
+	} {
+		if which, ok := accounts(c.said, first, c.runs); which != c.which || ok != c.ok {
+			t.Errorf("%v, runs %v: %d, %v", c.said, c.runs, which, ok)
 		}
 	}
 }

@@ -41,32 +41,51 @@ type reference struct {
 	heard     time.Time
 }
 
-// fresh returns what a new server says on a copy of from in the state st: the
-// diagnostics of every document that has any, or that is open. order
-// arranges the documents for opening.
-func fresh(ctx context.Context, s Server, from, dir string, env []string, st state, order func([]string)) (_ map[string]lints, took time.Duration, err error) {
-	if err := errors.Join(os.RemoveAll(dir), stage.Copy(dir, from)); err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	for path, text := range st.files {
-		name := filepath.Join(dir, path)
+// scene is what a fresh server is started on.
+type scene struct {
+	server Server
+	texts  map[string]string // the project's
+	from   string            // the project, to be copied
+	dir    string            // where to
+	caches string            // the server's
+	env    []string
+	state  state
+	// order arranges the documents for opening, nil as they are.
+	order func(paths []string) []string
+	// past opens them with the project's text, then changes them.
+	past bool
+	// company are other documents to open, where they are there.
+	company []string
+}
+
+// set makes the copy.
+func (s scene) set() error {
+	err := errors.Join(os.RemoveAll(s.dir), stage.Copy(s.dir, s.from))
+	for path, text := range s.state.files {
+		name := filepath.Join(s.dir, path)
 		if text == nil {
 			err = errors.Join(err, os.Remove(name))
 			continue
 		}
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(*text), 0o644))
 	}
+	return err
+}
+
+// fresh returns what a new server says on a new copy: the diagnostics of every
+// document that has any, or that is open.
+func fresh(ctx context.Context, s scene) (_ map[string]lints, took time.Duration, err error) {
+	if err := s.set(); err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	command, err := s.server.command()
 	if err != nil {
 		return nil, 0, err
 	}
-	command, err := s.command()
-	if err != nil {
-		return nil, 0, err
-	}
-	r := &reference{server: s, dir: dir, published: map[string][]json.RawMessage{}, working: map[string]bool{}, heard: time.Now()}
+	r := &reference{server: s.server, dir: s.dir, published: map[string][]json.RawMessage{}, working: map[string]bool{}, heard: time.Now()}
 	r.conn, err = client.Start(client.Config{
-		Command: command, Dir: dir, Env: env, Stderr: logWriter("reference"), Settings: s.Settings, Notify: r.hear,
+		Command: command, Dir: s.dir, Env: s.env, Stderr: logWriter("reference"), Settings: s.server.Settings, Notify: r.hear,
 	})
 	if err != nil {
 		return nil, 0, err
@@ -74,16 +93,16 @@ func fresh(ctx context.Context, s Server, from, dir string, env []string, st sta
 	// How it ends is not what is asked: TypeScript 7's exits with 1 at times.
 	defer r.conn.Close()
 	began := time.Now()
-	if _, err = r.conn.Initialize(ctx, docuri.FromPath(dir), s.capabilities(s.Pull), s.options()); err != nil {
+	if _, err = r.conn.Initialize(ctx, docuri.FromPath(s.dir), s.server.capabilities(s.server.Pull), s.server.options()); err != nil {
 		return nil, 0, err
 	}
-	if s.Late {
+	if s.server.Late {
 		if err := r.settle(ctx); err != nil {
 			return nil, 0, err
 		}
 		began = time.Now()
 	}
-	open, err := r.open(st, order)
+	open, err := r.open(ctx, s)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -126,24 +145,47 @@ func (r *reference) hear(method string, params json.RawMessage) {
 	}
 }
 
-// open opens the overridden files that the server takes, and those that the
-// agent holds open.
-func (r *reference) open(st state, order func([]string)) (paths []string, err error) {
-	paths = slices.Sorted(maps.Keys(r.server.opened(st)))
-	order(paths)
+// open opens the overridden files that the server takes, those that the agent
+// holds open, and the company.
+func (r *reference) open(ctx context.Context, s scene) (paths []string, err error) {
+	open := r.server.opened(s.state)
+	for _, path := range s.company {
+		if _, err := os.Lstat(filepath.Join(r.dir, path)); err == nil {
+			open[path] = true
+		}
+	}
+	if paths = slices.Sorted(maps.Keys(open)); s.order != nil {
+		paths = s.order(paths)
+	}
+	var later []map[string]any
 	for n, path := range paths {
-		text, err := os.ReadFile(filepath.Join(r.dir, path))
+		data, err := os.ReadFile(filepath.Join(r.dir, path))
 		if err != nil {
 			return nil, err
 		}
+		text, uri := string(data), docuri.FromPath(filepath.Join(r.dir, path))
+		if before, inBase := s.texts[path]; s.past && inBase && before != text {
+			later = append(later, map[string]any{
+				"textDocument":   map[string]any{"uri": uri, "version": len(paths) + n + 1},
+				"contentChanges": []map[string]string{{"text": text}},
+			})
+			text = before
+		}
 		language, _ := r.server.language(path)
 		if err := r.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
-			"uri": docuri.FromPath(filepath.Join(r.dir, path)), "languageId": language, "version": n + 1, "text": string(text),
+			"uri": uri, "languageId": language, "version": n + 1, "text": text,
 		}}); err != nil {
 			return nil, err
 		}
 	}
-	return paths, nil
+	if len(later) == 0 {
+		return paths, nil
+	}
+	err = r.settle(ctx)
+	for _, change := range later {
+		err = errors.Join(err, r.conn.Notify("textDocument/didChange", change))
+	}
+	return paths, err
 }
 
 // settle returns when the server has nothing more to do.

@@ -45,6 +45,8 @@ type Server struct {
 	Pull bool
 	// Registers declares dynamic registration of pulled diagnostics.
 	Registers bool
+	// Ways are what else decides what the server says.
+	Ways []Way
 	// Small is the project of `go test`, where that shall run it.
 	Small *Project
 }

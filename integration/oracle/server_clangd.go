@@ -14,6 +14,7 @@ var clangdServer = Server{
 		Files: map[string]string{"compile_flags.txt": "-std=c11\n-Wall\n", ".gitignore": ".cache\n"},
 	},
 	Grammar: cGrammar,
+	Ways:    clangdWays,
 }
 
 // clangdCPPServer works in C++.
@@ -25,6 +26,15 @@ var clangdCPPServer = Server{
 		Files: map[string]string{"compile_flags.txt": "-xc++\n-std=c++17\n-Wall\n-I.\n-Iinclude\n-DOS_LINUX\n-DLEVELDB_PLATFORM_POSIX\n", ".gitignore": ".cache\n"},
 	},
 	Grammar: cGrammar,
+	Ways:    clangdWays,
+}
+
+// clangdWays: where a name is missing it suggests headers and other names from an
+// index of all that it was ever shown, which need not be what is there now.
+var clangdWays = []Way{
+	{Name: "shown what was there before", Past: true},
+	{Name: "shown other files too", Company: true},
+	{Name: "shown other files too, and what was there before", Past: true, Company: true},
 }
 
 // cGrammar is about C and what C++ has of it.

@@ -15,6 +15,15 @@ var goplsServer = Server{
 	},
 	Small:   &Project{Source: "xmod", Drop: []string{"**/testdata/**"}},
 	Grammar: goGrammar,
+	// It keeps export data in a cache on the disk, by what a package's files hold.
+	// Of a package with broken syntax they are not the same: who checks it only to
+	// import it ignores functions' bodies, and leaves out what it cannot read; who
+	// diagnoses it does not. The first to come decides what dependents are told.
+	Ways: []Way{
+		{Name: "with an empty cache", Forget: true},
+		{Name: "with a cache of what differs", Forget: true, Before: differing},
+		{Name: "with a cache of what does not differ", Forget: true, Before: others},
+	},
 }
 
 // goGrammar is about Go.

@@ -23,12 +23,10 @@ type question struct {
 	said    map[string]lints // by path
 	whole   bool             // said is of the whole workspace
 	refused []string
+	shown   []string // documents that shadowlsp's server has seen in the run
 	torn    []string // documents of which two lints of one state differ
 	began   time.Time
 }
-
-// again is how often the bare server is asked where the two differ.
-const again = 3
 
 // verdicts compares what shadowlsp said to what fresh servers say.
 type verdicts struct {
@@ -44,13 +42,14 @@ type verdicts struct {
 	proofs map[string]int // how often a lint stood on each
 
 	steps, documents, diagnostics int
-	differ, explained             int
+	differ                        int
+	explained                     map[string]int // by how
 	refused                       int
 	failed                        int // references that could not be had
 }
 
 func newVerdicts(r *run) *verdicts {
-	return &verdicts{r: r, known: map[[32]byte]map[string]lints{}, proofs: map[string]int{}}
+	return &verdicts{r: r, known: map[[32]byte]map[string]lints{}, proofs: map[string]int{}, explained: map[string]int{}}
 }
 
 func (v *verdicts) took(d time.Duration) {
@@ -88,19 +87,74 @@ func (q question) key() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// reference is what a fresh server says of a question's state.
-func (v *verdicts) reference(ctx context.Context, q question, worker, try int, order func([]string)) (map[string]lints, error) {
+// scene is that of a question, for one worker.
+func (v *verdicts) scene(q question, worker int) scene {
 	top := filepath.Dir(v.r.stage.Dir)
-	// As long as the workspace's own name, for what depends on that.
-	dir := filepath.Join(top, fmt.Sprintf("copy%03d", worker))
-	env := v.r.server.env(v.r.stage.Env, filepath.Join(top, fmt.Sprintf("cache-copy%d", worker)))
-	found, took, err := fresh(ctx, v.r.server, v.r.source, dir, env, q.state, order)
-	if err == nil && try == 0 {
-		v.mu.Lock()
+	caches := filepath.Join(top, fmt.Sprintf("cache-copy%d", worker))
+	return scene{
+		server: v.r.server, texts: v.r.texts, from: v.r.source, state: q.state, company: q.shown,
+		// As long as the workspace's own name, for what depends on that.
+		dir:    filepath.Join(top, fmt.Sprintf("copy%03d", worker)),
+		caches: caches, env: v.r.server.env(v.r.stage.Env, caches),
+	}
+}
+
+// reference is what a fresh server says of a question's state.
+func (v *verdicts) reference(ctx context.Context, q question, s scene) (map[string]lints, error) {
+	key := q.key()
+	v.mu.Lock()
+	found := v.known[key]
+	v.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	s.company = nil
+	found, took, err := fresh(ctx, s)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err == nil {
+		v.known[key] = found
 		v.fresh = append(v.fresh, took)
-		v.mu.Unlock()
 	}
 	return found, err
+}
+
+// explain tries the ways of bare servers until they account for what was said of
+// the documents, and says how they do.
+func (v *verdicts) explain(ctx context.Context, q question, s scene, first map[string]lints, differ []string) (how map[string]string, runs []map[string]lints) {
+	how = map[string]string{}
+	ways := slices.Concat(orders, v.r.server.Ways)
+	for _, way := range ways {
+		if len(how) == len(differ) {
+			break
+		}
+		run, err := way.run(ctx, s, differ)
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			v.mu.Lock()
+			v.tell(q, "no answer of a bare server, %s: %v", way.Name, err)
+			v.mu.Unlock()
+			run = first
+		}
+		runs = append(runs, run)
+		for _, path := range differ {
+			if how[path] != "" {
+				continue
+			}
+			var found []lints
+			for _, run := range runs {
+				found = append(found, run[path])
+			}
+			if which, ok := accounts(q.said[path], first[path], found); ok && which >= 0 {
+				how[path] = ways[which].Name
+			} else if ok && len(runs) == len(ways) {
+				how[path] = "in parts"
+			}
+		}
+	}
+	return how, runs
 }
 
 // judge compares one question's answers.
@@ -112,42 +166,50 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 			}
 		}
 	}
-	key := q.key()
-	v.mu.Lock()
-	said := v.known[key]
-	v.mu.Unlock()
-	if said == nil {
-		var err error
-		if said, err = v.reference(ctx, q, worker, 0, func([]string) {}); err != nil {
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			if ctx.Err() == nil {
-				v.failed++
-				v.tell(q, "NO REFERENCE: %v", err)
-			}
-			return
-		}
+	s := v.scene(q, worker)
+	said, err := v.reference(ctx, q, s)
+	if err != nil {
 		v.mu.Lock()
-		v.known[key] = said
-		v.mu.Unlock()
+		defer v.mu.Unlock()
+		if ctx.Err() == nil {
+			v.failed++
+			v.tell(q, "NO REFERENCE: %v", err)
+		}
+		return
 	}
 	differ := q.differences(said)
-	explained := map[string]bool{}
-	var others []map[string]lints
-	for try := 1; try <= again && len(explained) < len(differ); try++ {
-		other, err := v.reference(ctx, q, worker, try, q.order(try, differ))
-		if err != nil {
-			break
-		}
-		others = append(others, other)
-		for _, path := range differ {
-			if slices.Equal(q.said[path], other[path]) {
-				explained[path] = true
-			}
-		}
+	how, runs := v.explain(ctx, q, s, said, differ)
+	if ctx.Err() != nil {
+		return // what was cut short explains nothing
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.count(q)
+	for _, path := range differ {
+		v.differ++
+		if how[path] == "" {
+			v.tell(q, "DIFFERENT: %s", path)
+		} else {
+			v.explained[how[path]]++
+			v.tell(q, "explained: %s: another run of the bare server (%s) says what shadowlsp said, and this one not:", path, how[path])
+		}
+		missing, extra := q.said[path].compare(said[path])
+		for _, one := range missing {
+			fmt.Fprintf(v.r.out, "      only the fresh server: %s\n", one)
+		}
+		for _, one := range extra {
+			fmt.Fprintf(v.r.out, "      only shadowlsp:        %s\n", one)
+		}
+		for n, other := range runs {
+			if how[path] == "" && !slices.Equal(other[path], said[path]) {
+				fmt.Fprintf(v.r.out, "      fresh server no. %d says something else again: %q\n", n+2, other[path])
+			}
+		}
+	}
+}
+
+// count takes in what a question's answers were.
+func (v *verdicts) count(q question) {
 	v.steps++
 	v.refused += len(q.refused)
 	for _, why := range q.refused {
@@ -160,52 +222,6 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 	for _, found := range q.said {
 		v.documents++
 		v.diagnostics += len(found)
-	}
-	for _, path := range differ {
-		v.differ++
-		missing, extra := q.said[path].compare(said[path])
-		if explained[path] {
-			v.explained++
-			v.tell(q, "explained: %s: another run of the bare server says what shadowlsp said, and this one not:", path)
-		} else {
-			v.tell(q, "DIFFERENT: %s", path)
-		}
-		for _, one := range missing {
-			fmt.Fprintf(v.r.out, "      only the fresh server: %s\n", one)
-		}
-		for _, one := range extra {
-			fmt.Fprintf(v.r.out, "      only shadowlsp:        %s\n", one)
-		}
-		for n, other := range others {
-			if explained[path] {
-				break
-			}
-			if !slices.Equal(other[path], said[path]) {
-				fmt.Fprintf(v.r.out, "      fresh server no. %d says something else again: %q\n", n+2, other[path])
-			}
-		}
-	}
-}
-
-// order is how another run opens the documents: in the opposite order, then what
-// differs first, then that in the opposite order too.
-func (q question) order(try int, differ []string) func([]string) {
-	return func(paths []string) {
-		if try != 2 {
-			slices.Reverse(paths)
-		}
-		if try != 1 {
-			slices.SortStableFunc(paths, func(a, b string) int {
-				x, y := slices.Contains(differ, a), slices.Contains(differ, b)
-				switch {
-				case x == y:
-					return 0
-				case x:
-					return -1
-				}
-				return 1
-			})
-		}
 	}
 }
 
@@ -240,8 +256,8 @@ func (v *verdicts) err() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.differ > v.explained:
-		return fmt.Errorf("%d unexplained differences", v.differ-v.explained)
+	case v.unexplained() > 0:
+		return fmt.Errorf("%d unexplained differences", v.unexplained())
 	case v.failed > 0:
 		return fmt.Errorf("%d steps without a reference", v.failed)
 	case float64(v.refused) > maxRefused*float64(v.documents+v.refused):
@@ -263,6 +279,24 @@ func (v *verdicts) onRungs() bool {
 	return true
 }
 
+// unexplained counts differences.
+func (v *verdicts) unexplained() int {
+	n := v.differ
+	for _, explained := range v.explained {
+		n -= explained
+	}
+	return n
+}
+
+// counted spells a table of counts.
+func counted(n map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		all = append(all, fmt.Sprintf("%s %d", name, n[name]))
+	}
+	return strings.Join(all, ", ")
+}
+
 // summary is the line of a run.
 func (v *verdicts) summary() string {
 	v.mu.Lock()
@@ -270,14 +304,14 @@ func (v *verdicts) summary() string {
 	ms := func(d []time.Duration, q float64) string {
 		return fmt.Sprintf("%.0f", float64(stage.Quantile(d, q).Microseconds())/1e3)
 	}
-	text := fmt.Sprintf("%d steps, %d lints compared with %d diagnostics, %d fresh servers; %d differences, %d explained; %d refused; ms per lint of the edited file: median %s, p99 %s",
-		v.steps, v.documents, v.diagnostics, len(v.fresh), v.differ, v.explained, v.refused, ms(v.lint, 0.5), ms(v.lint, 0.99))
+	explained := ""
+	if len(v.explained) > 0 {
+		explained = " (explained: " + counted(v.explained) + ")"
+	}
+	text := fmt.Sprintf("%d steps, %d lints compared with %d diagnostics, %d fresh servers; %d differences, %d of them unexplained%s; %d refused; ms per lint of the edited file: median %s, p99 %s",
+		v.steps, v.documents, v.diagnostics, len(v.fresh), v.differ, v.unexplained(), explained, v.refused, ms(v.lint, 0.5), ms(v.lint, 0.99))
 	if len(v.bare) > 0 {
 		text += fmt.Sprintf("; a dedicated server: %s, %s, %d of %d as shadowlsp", ms(v.bare, 0.5), ms(v.bare, 0.99), len(v.bare)-v.other, len(v.bare))
 	}
-	var proofs []string
-	for _, proof := range slices.Sorted(maps.Keys(v.proofs)) {
-		proofs = append(proofs, fmt.Sprintf("%s %d", proof, v.proofs[proof]))
-	}
-	return text + fmt.Sprintf("; a fresh server: %s, %s; proofs: %s", ms(v.fresh, 0.5), ms(v.fresh, 0.99), strings.Join(proofs, ", "))
+	return text + fmt.Sprintf("; a fresh server: %s, %s; proofs: %s", ms(v.fresh, 0.5), ms(v.fresh, 0.99), counted(v.proofs))
 }

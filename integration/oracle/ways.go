@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+)
+
+// Way is something besides the state that decides what a server says. Where
+// shadowlsp differs from a fresh server, bare servers are started each Way: if
+// one of them says what shadowlsp said, both answers are the server's own.
+type Way struct {
+	// Name is what the verdict calls it.
+	Name string
+	// Order arranges the documents for opening, of which differ are about what
+	// the two sides differ; those it leaves out are not opened. nil opens all.
+	Order func(paths, differ []string) []string
+	// Forget has the server's caches emptied first.
+	Forget bool
+	// Before has another process of the server, which ends before, open these
+	// documents in the same folder with the same caches.
+	Before func(paths, differ []string) []string
+	// Past has the documents opened as they are in the project and then changed.
+	Past bool
+	// Company has every document open that the run has shown to the server.
+	Company bool
+}
+
+// orders are the ways of every server: documents opened in the opposite order,
+// then what differs first, then that in the opposite order.
+var orders = []Way{
+	{Name: "the opposite order", Order: func(paths, _ []string) []string { return backwards(paths) }},
+	{Name: "what differs first", Order: differingFirst},
+	{Name: "what differs first, the opposite order", Order: func(paths, differ []string) []string {
+		return differingFirst(backwards(paths), differ)
+	}},
+}
+
+func backwards(paths []string) []string {
+	paths = slices.Clone(paths)
+	slices.Reverse(paths)
+	return paths
+}
+
+func differingFirst(paths, differ []string) []string {
+	return append(differing(paths, differ), others(paths, differ)...)
+}
+
+func differing(paths, differ []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !slices.Contains(differ, path) })
+}
+
+func others(paths, differ []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return slices.Contains(differ, path) })
+}
+
+// run is what a bare server says this way.
+func (w Way) run(ctx context.Context, s scene, differ []string) (map[string]lints, error) {
+	if w.Forget {
+		if err := os.RemoveAll(s.caches); err != nil {
+			return nil, err
+		}
+	}
+	if w.Before != nil {
+		first := w
+		first.Order, first.Before, first.Forget = w.Before, nil, false
+		if _, err := first.run(ctx, s, differ); err != nil {
+			return nil, err
+		}
+	}
+	if w.Order != nil {
+		s.order = func(paths []string) []string { return w.Order(paths, differ) }
+	}
+	if s.past = w.Past; !w.Company {
+		s.company = nil
+	}
+	found, _, err := fresh(ctx, s)
+	return found, err
+}
+
+// accounts says whether runs of bare servers, of which first is the reference,
+// account for what shadowlsp said of a document, and how: one of them (its number)
+// said just that, or (in parts, -1) each diagnostic in which the two differ is
+// said by one run and not by another.
+func accounts(said, first lints, runs []lints) (which int, ok bool) {
+	if which = slices.IndexFunc(runs, func(run lints) bool { return slices.Equal(said, run) }); which >= 0 {
+		return which, true
+	}
+	missing, extra := said.compare(first)
+	for _, one := range missing {
+		if !slices.ContainsFunc(runs, func(run lints) bool { return run.count(one) <= said.count(one) }) {
+			return -1, false
+		}
+	}
+	for _, one := range extra {
+		if !slices.ContainsFunc(runs, func(run lints) bool { return run.count(one) >= said.count(one) }) {
+			return -1, false
+		}
+	}
+	return -1, true
+}
