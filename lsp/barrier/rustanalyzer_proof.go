@@ -51,9 +51,9 @@ import (
 //  6. A publish is made by a thread of the pool (global_state.rs,
 //     publish_diagnostics), one for each turn in which a file's diagnostics have
 //     changed. With several threads they overtake each other, so the last one on
-//     the wire may lack what the check said last, and stays: seen in 1 of 4
-//     checks of five crates, in an editor's server as well. A shadow has one
-//     thread, which works in the order of asking (stdx, thread/pool.rs), questions
+//     the wire may lack what the check said last, and stays (the oracle's find:
+//     two of rustc's warnings, the last ones of a file). A shadow has one thread,
+//     which works in the order of asking (stdx, thread/pool.rs), questions
 //     too: behind the answer to one that the pool gives, all is on the wire.
 //
 // A check that cannot run (a Cargo.toml that is not one, say) and a workspace
