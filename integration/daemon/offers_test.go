@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/wire"
 )
 
 // What a server registers while agents are there is theirs, and what it takes back is
 // taken back from them, also from those who came in between.
 func TestOffersThatComeAndGo(t *testing.T) {
-	tool(t, "vscode-json-language-server")
+	need.Tool(t, "vscode-json-language-server")
 	w := newWorld(t, map[string]string{"a.json": "{ \"a\":1 }\n"})
 	const method = "textDocument/rangeFormatting"
 	dynamic := map[string]any{"textDocument": map[string]any{"rangeFormatting": map[string]any{"dynamicRegistration": true}}}
@@ -24,7 +26,7 @@ func TestOffersThatComeAndGo(t *testing.T) {
 		}}))
 	}
 	format(false)
-	eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
 	a := w.agent(t, attach{branch: "a", capabilities: dynamic})
 	a.clean(t, "a.json")
 	// changed waits for the server's offer of formatting, or its end, and returns the
