@@ -49,7 +49,7 @@ coverage:
 	SHADOWLSP_COVERAGE=full go test -v -timeout 60m ./integration/coverage
 
 demo: build
-	@scripts/setup system gopls xmod nvim
+	@scripts/setup system gopls xmod nvim node
 	@go run ./integration/demo -shadowlsp bin/shadowlsp
 
 # BENCH='userlane -n 5000' chooses one and its flags; BENCH=person is how agents at

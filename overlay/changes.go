@@ -51,7 +51,7 @@ func (b *Branch) changes() ([]change, error) {
 	var all []override
 	err := b.overrides(func(v override) { all = append(all, v) })
 	for _, v := range all {
-		if err == nil && !inGit(v.Path) {
+		if err == nil && !InGit(v.Path) {
 			err = d.override(v)
 		}
 	}
@@ -59,8 +59,9 @@ func (b *Branch) changes() ([]change, error) {
 	return append(d.removed, d.made...), err
 }
 
-// inGit says that a path is a .git directory (or file), or in one.
-func inGit(path string) bool {
+// InGit says that a path is a .git directory (or file), or in one: those are in no
+// patch, and no apply brings them.
+func InGit(path string) bool {
 	for rest := path; rest != ""; {
 		var name string
 		if name, rest = cutFirst(rest); name == ".git" {

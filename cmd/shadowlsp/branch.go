@@ -139,6 +139,9 @@ func (o *options) branchList() *cobra.Command {
 			if !b.Keep {
 				about = append(about, "not kept")
 			}
+			if b.Git > 0 {
+				about = append(about, fmt.Sprintf("in .git: %d", b.Git))
+			}
 			if b.Agents > 0 {
 				about = append(about, fmt.Sprintf("agents: %d", b.Agents))
 			}
@@ -148,7 +151,7 @@ func (o *options) branchList() *cobra.Command {
 			for _, cp := range b.Checkpoints {
 				about = append(about, "checkpoint "+cp.ID)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", b.Name, count(b.Overrides, "change"), workspace.Size(b.Bytes), strings.Join(about, ", "))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", b.Name, count(b.Overrides-b.Git, "change"), workspace.Size(b.Bytes), strings.Join(about, ", "))
 		}
 		return t.Flush()
 	}

@@ -1,6 +1,7 @@
 // Command demo shows what shadowlsp promises, on a real module with a real
 // editor: a person in Neovim, and two agents that change the same exported
-// function in conflicting ways, each on a branch of its own.
+// function in conflicting ways, each on a branch of its own. Commands run in the
+// branches, a second language is linted in them, and one becomes a commit.
 //
 // It prints step by step what each of the three saw, checks every promise as it
 // is shown, and ends with status 1 when one does not hold.
@@ -41,6 +42,7 @@ func prepare(p *play) (err error) {
 			return err
 		}
 	}
+	p.typescript, _ = need.FindTool("typescript-language-server") // part of it is left out where that is not
 	p.source, err = need.FindSource("xmod")
 	return err
 }

@@ -20,6 +20,7 @@ import (
 type play struct {
 	out                    io.Writer
 	shadowlsp, gopls, nvim string // programs
+	typescript             string // its server; "" where there is none
 	source                 string // the module whose copy is the person's folder
 	rounds                 int
 
@@ -87,7 +88,7 @@ func (p *play) run(ctx context.Context) (err error) {
 	}
 	_, version, _ := strings.Cut(p.source, "@")
 	p.step("The person's folder: a fresh copy of golang.org/x/mod %s, under git", version)
-	if p.stage, err = stage.New(ctx, p.source); err != nil {
+	if err := p.setStage(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stage.Close()) }()
@@ -120,6 +121,12 @@ func (p *play) run(ctx context.Context) (err error) {
 	if err := p.agentsInterleave(ctx); err != nil {
 		return err
 	}
+	if err := p.commandsRun(ctx); err != nil {
+		return err
+	}
+	if err := p.languages(ctx); err != nil {
+		return err
+	}
 	if err := p.daemonDies(ctx); err != nil {
 		return err
 	}
@@ -136,10 +143,35 @@ func (p *play) run(ctx context.Context) (err error) {
 	p.promise(len(differences) == 0, "the person's folder is what it was, to the byte and the nanosecond: state %s%s",
 		after.Sum(), list(" — but these differ: ", differences))
 	p.noMounts()
+	if err := p.becomesACommit(ctx); err != nil {
+		return err
+	}
 	p.step("Done in %.1f s.", time.Since(began).Seconds())
 	if p.broken > 0 {
 		return fmt.Errorf("%d promises did not hold", p.broken)
 	}
+	return nil
+}
+
+// setStage makes the person's folder.
+func (p *play) setStage(ctx context.Context) error {
+	from, err := os.MkdirTemp("", "demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(from)
+	if err := stage.Copy(filepath.Join(from, "mod"), p.source); err != nil {
+		return err
+	}
+	if p.typescript != "" {
+		if err := stage.Plant(filepath.Join(from, "mod"), web); err != nil {
+			return err
+		}
+	}
+	if p.stage, err = stage.New(ctx, filepath.Join(from, "mod")); err != nil {
+		return err
+	}
+	p.stage.Env = append(append(p.stage.Env, author...), "PATH="+filepath.Dir(p.gopls)+":"+os.Getenv("PATH"))
 	return nil
 }
 

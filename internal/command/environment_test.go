@@ -15,7 +15,7 @@ func TestEnvironment(t *testing.T) {
 	}, Write: []string{"/home/p/.npm"}})
 	want := []string{
 		"HOME=/home/p", "A=1", "GOCACHE=" + shared + "/go", "A=2",
-		"CCACHE_DIR=/state/caches/ccache", "PIP_CACHE_DIR=/state/caches/pip", "SHADOWLSP_AGENT=/run/b/1", "SHADOWLSP_BRANCH=b",
+		"CCACHE_DIR=/state/caches/ccache", "GIT_OPTIONAL_LOCKS=0", "PIP_CACHE_DIR=/state/caches/pip", "SHADOWLSP_AGENT=/run/b/1", "SHADOWLSP_BRANCH=b",
 		"XDG_CACHE_HOME=/state/caches/xdg", "YARN_CACHE_FOLDER=/state/caches/yarn",
 	}
 	if !slices.Equal(got, want) {

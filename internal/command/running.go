@@ -168,10 +168,17 @@ const (
 	BranchVariable = "SHADOWLSP_BRANCH"
 )
 
+// QuietGit, in an environment, keeps git from refreshing .git/index as it looks:
+// the refreshed copy would be the branch's, and hide the person's later ones.
+const QuietGit = "GIT_OPTIONAL_LOCKS=0"
+
 // environment is the caller's but for what would lead out of the branch: where
 // temporary files are made, and where tools keep their caches.
 func (k *keeper) environment(c Command) []string {
 	set := map[string]string{AgentVariable: k.socket, BranchVariable: k.key.branch}
+	if name, quiet, _ := strings.Cut(QuietGit, "="); value(c.Env, name) == "" {
+		set[name] = quiet
+	}
 	shared, home := slices.Concat(k.host.shared(), c.Write), value(c.Env, "HOME")
 	for _, cache := range caches {
 		at := value(c.Env, cache.variable)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shadowlsp/internal/command"
 	"shadowlsp/overlay"
 )
 
@@ -49,7 +50,7 @@ func (d *daemon) git(ctx context.Context, dir string, env []string, stdin io.Rea
 		name, _, _ := strings.Cut(pair, "=")
 		return slices.Contains(ownOfGit, name)
 	})
-	cmd.Env = append(append(cmd.Env, quietGit, "LC_ALL=C"), env...)
+	cmd.Env = append(append(cmd.Env, command.QuietGit, "LC_ALL=C"), env...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"shadowlsp/internal/command"
 	"shadowlsp/internal/sandbox"
 	"shadowlsp/lsp/shadow"
 	"shadowlsp/overlay"
@@ -123,7 +124,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	undo = append(undo, func() { conn.Close() })
 
 	inst.proc, inst.sight, err = p.d.way.start(ctx, sandbox.Spec{
-		Argv: p.profile().Arguments(l.Command), Env: append(slices.Clip(l.Env), quietGit), Dir: l.Dir, Mount: p.d.root,
+		Argv: p.profile().Arguments(l.Command), Env: append(slices.Clip(l.Env), command.QuietGit), Dir: l.Dir, Mount: p.d.root,
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
 		Priority: p.d.priority(), Group: p.d.group,
 	}, p, inst.scratch, inst.log)
@@ -158,10 +159,6 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 
 // scratchPrefix marks branches that belong to instances, which no agent can name.
 const scratchPrefix = "instance:"
-
-// quietGit keeps git from refreshing .git/index as it looks: the refreshed copy
-// would be the branch's, and hide the person's later ones.
-const quietGit = "GIT_OPTIONAL_LOCKS=0"
 
 // stdio is a server's stdin and stdout as one connection.
 type stdio struct{ in, out *os.File }

@@ -37,7 +37,7 @@ func (d *daemon) describe() []agent.BranchInfo {
 		agents, commands := b.inUse()
 		i := agent.BranchInfo{
 			Name: info.Name, From: info.From, Created: info.Created.Format(time.RFC3339), Keep: st.Keep, Rev: st.Rev,
-			Overrides: st.Overrides, Bytes: info.Bytes, Agents: agents, Commands: commands, Checkpoints: []agent.CheckpointInfo{},
+			Overrides: st.Overrides, Git: st.Git, Bytes: info.Bytes, Agents: agents, Commands: commands, Checkpoints: []agent.CheckpointInfo{},
 		}
 		for _, cp := range b.over.Checkpoints() {
 			i.Checkpoints = append(i.Checkpoints, agent.CheckpointInfo{ID: cp.ID, Created: cp.Created.Format(time.RFC3339)})

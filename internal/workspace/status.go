@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shadowlsp/internal/mode"
+	"shadowlsp/overlay"
 )
 
 // Status is what `shadowlsp status --json` prints.
@@ -72,6 +73,7 @@ type BranchStatus struct {
 	Name      string `json:"name"`
 	Rev       uint64 `json:"rev"`
 	Overrides int    `json:"overrides"`
+	Git       int    `json:"git"`       // of these, those in .git
 	Documents int    `json:"documents"` // held open by agents
 	Agents    int    `json:"agents"`
 	Commands  int    `json:"commands"` // that run in it
@@ -134,10 +136,16 @@ func (p *pool) status() ServerStatus {
 
 func (b *branch) status() BranchStatus {
 	overrides, _ := b.over.Overrides() // a branch that is being dropped has none
+	git := 0
+	for _, o := range overrides {
+		if overlay.InGit(o.Path) {
+			git++
+		}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return BranchStatus{
-		Name: b.name, Rev: b.rev, Overrides: len(overrides),
+		Name: b.name, Rev: b.rev, Overrides: len(overrides), Git: git,
 		Documents: len(b.documents), Agents: b.sessions, Commands: b.commands, Keep: b.keep,
 	}
 }

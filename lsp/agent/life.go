@@ -16,6 +16,7 @@ type BranchInfo struct {
 	Keep        bool             `json:"keep"`           // it stays when nobody holds it
 	Rev         uint64           `json:"rev"`
 	Overrides   int              `json:"overrides"`
+	Git         int              `json:"git"`   // of these, those in .git: no patch, apply or commit brings them
 	Bytes       int64            `json:"bytes"` // of its own layer
 	Agents      int              `json:"agents"`
 	Commands    int              `json:"commands"` // that run in it
