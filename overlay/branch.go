@@ -74,9 +74,25 @@ func (b *Branch) mustBeAbsent(path string) error {
 	case 0:
 		return kindError(Exist)
 	case NotExist:
-		return nil
+		return b.clearBare(path)
 	}
 	return err
+}
+
+// clearBare takes away the top's directory at a path that shows nothing.
+func (b *Branch) clearBare(path string) error {
+	top := b.top()
+	e := top.find(path)
+	if e == nil || e.kind != dirEntry || !e.bare() {
+		return nil
+	}
+	top.mu.Lock()
+	defer top.mu.Unlock()
+	if err := b.takeAway(path, e, "", false); err != nil {
+		return err
+	}
+	b.dropIndex(e)
+	return nil
 }
 
 // dirEntry is the top's entry of the directory at path, made if need be: a
@@ -90,13 +106,17 @@ func (b *Branch) dirEntry(path string) (*entry, error) {
 	if path == "" {
 		return top.root, nil
 	}
-	if e := top.find(path); e != nil && e.kind == dirEntry {
+	e := top.find(path)
+	if e != nil && e.kind == dirEntry && !e.bare() {
 		return e, nil
 	}
 	var h hit
 	n, err := b.resolve(path, &h)
 	if err != nil {
 		return nil, err
+	}
+	if e != nil && e.kind == dirEntry {
+		return e, nil
 	}
 	if !n.IsDir() {
 		return nil, kindError(NotDir)
@@ -119,7 +139,7 @@ func (b *Branch) dirEntry(path string) (*entry, error) {
 	if err := top.settle(path, &real); err != nil {
 		return nil, err
 	}
-	e := &entry{name: name, kind: dirEntry, dir: &dirState{version: b.store.serial(), ino: n.Attr.Ino}}
+	e = &entry{name: name, kind: dirEntry, dir: &dirState{version: b.store.serial(), ino: n.Attr.Ino}}
 	top.mu.Lock()
 	parent.add(e)
 	top.used = true

@@ -44,6 +44,9 @@ func (b *Branch) copyUp(path string, n Node, truncate bool, by Origin) (*file, e
 			return nil, err
 		}
 	}
+	if err := b.clearBare(path); err != nil {
+		return nil, err
+	}
 	dir, name := split(path)
 	parent, err := b.dirEntry(dir)
 	if err != nil {

@@ -108,6 +108,22 @@ func (f *file) at() (string, bool) {
 	return "", false
 }
 
+// bare says of a directory in a layer that it holds nothing but times for files of
+// the base, as an apply leaves it. Where the base has no such directory any more,
+// the branch has none either: it never made one.
+func (e *entry) bare() bool {
+	d := e.dir
+	if e.parent == nil || d.own || d.opaque || d.redirect != "" || len(d.children) == 0 {
+		return false
+	}
+	for _, c := range d.children {
+		if c.kind != markEntry && (c.kind != dirEntry || !c.bare()) {
+			return false
+		}
+	}
+	return true
+}
+
 func (e *entry) add(c *entry) {
 	if e.dir.children == nil {
 		e.dir.children = make(map[string]*entry)

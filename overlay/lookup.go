@@ -56,7 +56,11 @@ func (b *Branch) nodeOf(path string, h *hit) (Node, error) {
 	var st unix.Stat_t
 	inBase := false
 	if h.inBase {
-		switch err := b.store.base.stat(h.low, &st); {
+		err := b.store.base.stat(h.low, &st)
+		if (err != nil || !isDir(st.Mode)) && h.bare() {
+			h.dirs = nil
+		}
+		switch {
 		case err == nil:
 			inBase = len(h.dirs) == 0 || isDir(st.Mode)
 		case len(h.dirs) == 0:
@@ -199,6 +203,11 @@ func (h *hit) shown(inBase bool) *entry {
 	return h.dirs[len(h.dirs)-1]
 }
 
+// bare says that the directories found are nobody's: see entry.bare.
+func (h *hit) bare() bool {
+	return !slices.ContainsFunc(h.dirs, func(e *entry) bool { return !e.bare() })
+}
+
 // layerAt is the layer that e is in.
 func (b *Branch) layerAt(e *entry) *layer {
 	for e.parent != nil {
@@ -291,10 +300,13 @@ func (b *Branch) mergeDirs(ch *chain, path string, h *hit, base []DirEntry) ([]D
 			var sub hit
 			ch.walk(0, join(path, name), &sub)
 			n, err := b.nodeOf(path, &sub) // which number it has is decided by what it merges with
+			if KindOf(err) == NotExist {
+				continue // bare
+			}
 			if err != nil {
 				return nil, err
 			}
-			kept = append(kept, DirEntry{Name: name, Mode: unix.S_IFDIR, Ino: n.Attr.Ino})
+			kept = append(kept, DirEntry{Name: name, Mode: n.Attr.Mode & unix.S_IFMT, Ino: n.Attr.Ino})
 		}
 	}
 	return kept, nil

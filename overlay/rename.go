@@ -166,6 +166,11 @@ func (m *move) rename() error {
 	if err != nil {
 		return err
 	}
+	if !m.replaces || !m.dst.IsDir() {
+		if err := b.clearBare(m.to); err != nil {
+			return err
+		}
+	}
 	toDir, toName := split(m.to)
 	parent, err := b.dirEntry(toDir)
 	if err != nil {

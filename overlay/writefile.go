@@ -109,6 +109,9 @@ func (b *Branch) replace(path string, old Node, data []byte, mode uint32) error 
 			return err
 		}
 	}
+	if err := b.clearBare(path); err != nil {
+		return err
+	}
 	dir, name := split(path)
 	parent, err := b.dirEntry(dir)
 	if err != nil {

@@ -27,7 +27,7 @@ const refused = exitCode(2)
 
 func (o *options) branchCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "branch",
+		Use:   "branch COMMAND",
 		Short: "List, make, fork, check, roll back, show, apply and drop branches",
 		Long: `A branch is a line of edits over the person's folder. These commands look at
 branches and change them from outside; agents ask the same of their port
@@ -37,6 +37,7 @@ The exit status is 0 where it was done, 2 where it was refused because of how
 things are (a conflict, unsaved text, a branch in use), which --force may
 override, and 1 for any other failure.`,
 		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(o.branchList(), o.branchNew(), o.branchFork(), o.branchCheckpoint(), o.branchRollback(), o.branchDiff(), o.branchApply(), o.branchDrop())
 	return c
@@ -51,7 +52,7 @@ func (o *options) askBranch(ctx context.Context, r workspace.BranchRequest) (a w
 	if err != nil {
 		return a, p, err
 	}
-	conn, err := starter.JoinOrStart(ctx, p, launch.Branch)
+	conn, err := o.joinOrStart(ctx, starter, p, launch.Branch)
 	if err != nil {
 		return a, p, err
 	}
@@ -114,7 +115,14 @@ func writeJSON(w io.Writer, v any) error {
 func nothing(workspace.BranchAnswer) string { return "" }
 
 func (o *options) branchList() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List branches with their checkpoints", Args: cobra.NoArgs}
+	c := &cobra.Command{
+		Use: "list [--json]", Short: "List branches with their checkpoints",
+		Long: `A line holds a branch's name, how many paths it overrides (those that git ignores
+too), how much it holds, and what else there is to say: what it was forked from,
+whether it goes with its agents, what git has changed in .git, who uses it, and its
+checkpoints.`,
+		Args: cobra.NoArgs,
+	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		a, _, err := o.askBranch(cmd.Context(), workspace.BranchRequest{Do: "list"})
@@ -186,7 +194,7 @@ func (o *options) branchFork() *cobra.Command {
 
 func (o *options) branchCheckpoint() *cobra.Command {
 	var forget bool
-	c := &cobra.Command{Use: "checkpoint BRANCH [ID]", Short: "Remember what a branch shows now, and print the checkpoint's name", Args: cobra.RangeArgs(1, 2)}
+	c := &cobra.Command{Use: "checkpoint BRANCH [ID] [--forget]", Short: "Remember what a branch shows now, and print the checkpoint's name", Args: cobra.RangeArgs(1, 2)}
 	c.Flags().BoolVar(&forget, "forget", false, "forget the checkpoint ID instead")
 	return o.simple(c, func(args []string) workspace.BranchRequest {
 		r := workspace.BranchRequest{Do: "checkpoint", Branch: args[0]}
@@ -221,7 +229,7 @@ func (o *options) branchDrop() *cobra.Command {
 func (o *options) branchDiff() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use: "diff BRANCH [PATH…]", Short: "Print what a branch changes, as a patch for git apply",
+		Use: "diff BRANCH [PATH…] [--all]", Short: "Print what a branch changes, as a patch for git apply",
 		Long: `The patch is against the folder as it is now. Files that git ignores are left
 out unless --all is given.`, Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -283,7 +291,7 @@ func (o *options) belowRoot(args []string) (paths []string, err error) {
 func (o *options) branchApply() *cobra.Command {
 	var p agent.ApplyParams
 	c := &cobra.Command{
-		Use:   "apply BRANCH [PATH…] [--git NAME [-m MESSAGE]]",
+		Use:   "apply BRANCH [PATH…] [--force] [--git NAME [-m MESSAGE]]",
 		Short: "Bring a branch's changes to the folder, or to a new git branch",
 		Long: `All of it is applied or nothing. It is refused for files that have changed in
 the folder since the branch first changed them, and for files that the editor

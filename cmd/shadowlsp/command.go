@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,8 +55,14 @@ func command() *cobra.Command {
 		Short: "A language server for you, and hidden shadows of it for your agents",
 		Long: `shadowlsp stands where a language server's command stands. The editor's traffic
 passes untouched to SERVER; agents work on branches of the same folder through
-hidden instances of it (see "shadowlsp connect").`,
-		Example:       "  shadowlsp -- gopls\n  shadowlsp connect --branch fix-parser",
+hidden instances of it (see "shadowlsp connect"). With SHADOWLSP=off in its
+environment it is SERVER and nothing else.
+
+The flags but --workspace are for the daemon, which the first
+command that needs it starts: one that runs keeps those that it was started with
+("shadowlsp stop" ends it), but for --trace-dump, which reaches it at any time.`,
+		Example:       "  shadowlsp -- gopls\n  shadowlsp connect --branch fix-parser\n  shadowlsp exec --branch fix-parser -- go test ./...\n  shadowlsp branch apply fix-parser",
+		Version:       version(),
 		Args:          cobra.ArbitraryArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -78,17 +85,47 @@ hidden instances of it (see "shadowlsp connect").`,
 	f.IntVar(&o.instances, "instances", 1, "how many shadow instances of one server may run at once; a second is started only under load")
 	f.DurationVar(&o.idleStop, "idle-stop", 15*time.Minute, "how long instances stay when nobody asks anything")
 	f.StringVar(&o.priority, "priority", "auto", "processor, disk and memory priority of instances: idle, normal, or auto (idle while an editor is attached)")
-	f.Var(&o.mode, "mode", "how servers see a branch: full (as their disk), documents (as open documents), auto (the best that the machine gives; see doctor)")
+	f.Var(&o.mode, "mode", "how servers see a branch: full (as their disk), elsewhere (as a disk at another path), documents (as open documents), auto (the best that the machine gives; see doctor)")
 	f.Var(&o.memoryBudget, "memory-budget", "how much memory all instances together may hold: 4G, none (default: half of the machine's)")
 	f.BoolVar(&o.prewarm, "prewarm", false, "start the servers that your editors run, or ran last, before an agent asks")
 	for _, l := range limitFlags(&o.limits) {
 		f.IntVar(l.value, l.name, 0, l.usage)
 	}
-	f.BoolVar(&o.verbose, "verbose", false, "log each request as well")
+	f.BoolVar(&o.verbose, "verbose", false, "have the daemon log each request as well")
 	// What stands behind the server's name is the server's, "--" or not.
 	c.Flags().SetInterspersed(false)
-	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.doctorCommand(), o.serversCommand(), o.execCommand(), o.branchCommand())
+	c.SetVersionTemplate("shadowlsp {{.Version}}\n")
+	c.AddCommand(o.serveCommand(), o.connectCommand(), o.statusCommand(), o.stopCommand(), o.traceCommand(), o.doctorCommand(), o.serversCommand(), o.execCommand(), o.branchCommand())
+	explain(c)
 	return c
+}
+
+// explain has misuse of a command and its sub-commands answered with its usage.
+func explain(c *cobra.Command) {
+	c.DisableFlagsInUseLine = true
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf(`%w: "%s --help" lists the flags`, err, c.CommandPath())
+	})
+	if args := c.Args; args != nil {
+		c.Args = func(c *cobra.Command, given []string) error {
+			if err := args(c, given); err != nil {
+				return fmt.Errorf(`%w: write "%s", or see "%s --help"`, err, c.UseLine(), c.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		explain(sub)
+	}
+}
+
+// version is what the build says of itself: a release, else a commit's time and
+// name.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version + " (" + info.GoVersion + ")"
+	}
+	return "unknown"
 }
 
 // place finds the files of the root that covers dir.
@@ -198,8 +235,12 @@ func (o *options) front(server []string) error {
 				return nil, err
 			}
 			if start {
-				return starter.JoinOrStart(ctx, p, launch.Front)
+				if err := starter.Ensure(ctx, p); err != nil {
+					return nil, err
+				}
 			}
+			// Agents do not depend on it; the daemon's log has the error.
+			_ = o.wishTrace(ctx, p)
 			return launch.Join(ctx, p, launch.Front)
 		},
 	}, os.Stdin, os.Stdout, os.Stderr)
@@ -211,6 +252,9 @@ func (o *options) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [flags] [-- SERVER [ARGS…]]",
 		Short: "Run the daemon of a workspace (editors and agents start it by themselves)",
+		Long: `serve is for who wants the daemon's flags to be others than those of the command
+that needs it first, or the daemon in a terminal. SERVER is the one that agents
+get where no editor has attached and none is detected.`,
 		RunE: func(cmd *cobra.Command, server []string) error {
 			p, err := o.here()
 			if err != nil {
@@ -304,6 +348,9 @@ SERVER is needed only where no editor has ever attached and none is detected.`,
 				return err
 			}
 			if err := starter.Ensure(cmd.Context(), p); err != nil {
+				return err
+			}
+			if err := o.wishTrace(cmd.Context(), p); err != nil {
 				return err
 			}
 			if len(server) > 0 {

@@ -46,7 +46,7 @@ fresh one, which goes when CMD has ended, unless --keep.`,
 		Example: "  shadowlsp exec --branch fix-parser -- go test ./...\n  shadowlsp exec --branch fix-parser -- some-agent",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New(`no command is named: write "shadowlsp exec -- CMD [ARGS…]"`)
+				return errors.New("no command is named")
 			}
 			return nil
 		},
@@ -145,7 +145,7 @@ func (o *options) exec(ctx context.Context, r inside.Request, quiet bool) error 
 	if err != nil {
 		return err
 	}
-	conn, err := starter.JoinOrStart(ctx, p, launch.Exec)
+	conn, err := o.joinOrStart(ctx, starter, p, launch.Exec)
 	if err != nil {
 		return err
 	}

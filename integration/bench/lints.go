@@ -34,12 +34,11 @@ func lints(ctx context.Context, s setting, args []string) (err error) {
 	target := conflict.CoreType
 	var stages [2]*stage.Stage
 	for i := range stages {
-		if stages[i], err = newStage(ctx, "xtools"); err != nil {
+		// Each starts with an empty cache of its own: the first lint is cold.
+		if stages[i], err = toolsStage(ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, stages[i].Close()) }()
-		// Each starts with an empty cache of its own: the first lint is cold.
-		stages[i].Env = append(stages[i].Env, "GOPLSCACHE="+stages[i].Dir+"-cache")
 	}
 	calls, err := target.Count(stages[0].Dir)
 	if err != nil {

@@ -3,7 +3,9 @@ package daemon
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -129,6 +131,84 @@ func TestADumpThatCannotBeWritten(t *testing.T) {
 	}
 	person := w.person(t, "--trace-dump", file)
 	w.hover(t, person)
+}
+
+// A daemon that runs already traces when it is asked to: by a front or an agent
+// that come with --trace-dump, or by `shadowlsp trace`; and ends it.
+func TestATraceBeginsLater(t *testing.T) {
+	w := newWorld(t, module)
+	w.serve(t)
+	a := w.agent(t, attach{branch: "b"})
+	round := 0
+	// lint is a lint of a state that was never asked about.
+	lint := func() {
+		t.Helper()
+		round++
+		word := fmt.Sprintf("Later%d", round)
+		a.edit(t, w.text("lib/lib.go", stage.LibText(word)))
+		a.names(t, "use/use.go", word)
+	}
+	dir := t.TempDir()
+	count := func(name, what string) int {
+		t.Helper()
+		dump, err := os.ReadFile(filepath.Join(dir, name))
+		if !errors.Is(err, fs.ErrNotExist) {
+			must(t, err)
+		}
+		return bytes.Count(dump, []byte(what))
+	}
+	traced := func(want string) {
+		t.Helper()
+		if s, _ := w.status(t); s.Trace != want {
+			t.Errorf("status says that the trace is %q, want %q", s.Trace, want)
+		}
+	}
+	lint()
+	traced("")
+
+	file := filepath.Join(dir, "front")
+	person := w.person(t, "--trace-dump", file)
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	traced(file)
+	lint()
+	w.hover(t, person)
+	for _, what := range []string{`"lane":"user"`, `"lane":"agent","branch":"b"`, `"lane":"shadow","branch":"b"`, `"event":"turn"`, `"event":"barrier"`, "Later2"} {
+		stage.Eventually(t, what+" is in the dump", func() bool { return count("front", what) > 0 })
+	}
+	if n := count("front", "Later1"); n > 0 && count("front", "Later2") == 0 {
+		t.Errorf("what was before is in the dump %d times", n)
+	}
+
+	// Another file takes over, and is made relative to the caller's folder.
+	cmd := w.command(w.binary, "trace", "asked", "--workspace", w.Dir)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	traced(filepath.Join(dir, "asked"))
+	lint()
+	stage.Eventually(t, "the lint is in the second dump", func() bool { return count("asked", "Later3") > 0 })
+	w.output(t, w.binary, "trace", "--off")
+	traced("")
+	lint()
+	if n := count("asked", "Later4") + count("front", `"lane":"agent","branch":"b","dir":"->","msg":{"jsonrpc":"2.0","id":3`); n > 0 {
+		t.Errorf("traced after the end: %d", n)
+	}
+
+	// An agent's wish, and one that cannot be had.
+	c := w.connect(t, "", "--branch", "c", "--trace-dump", filepath.Join(dir, "agent"))
+	must(t, c.initialize(t.Context(), attach{}))
+	stage.Eventually(t, "initialize is in the dump", func() bool { return count("agent", `"lane":"agent","branch":"c"`) > 0 })
+	out, err := w.command(w.binary, "trace", filepath.Join(dir, "no", "such")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), filepath.Join(dir, "no", "such")) {
+		t.Errorf("%v: %s", err, out)
+	}
+	traced(filepath.Join(dir, "agent"))
+	for _, args := range [][]string{{"trace"}, {"trace", "--off", "x"}, {"trace", "x", "y"}} {
+		if out, err := w.command(w.binary, args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "a file or --off") {
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+	}
 }
 
 // status shows what is going on.

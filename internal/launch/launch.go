@@ -50,6 +50,8 @@ const (
 	Exec Kind = 'X'
 	// Branch: a workspace.BranchRequest follows, a BranchAnswer comes back.
 	Branch Kind = 'B'
+	// Trace: a workspace.TraceRequest follows, a TraceAnswer comes back.
+	Trace Kind = 'T'
 	// Stop: the daemon ends in good order and closes.
 	Stop Kind = 'Q'
 )
@@ -130,14 +132,6 @@ func (s Starter) Ensure(ctx context.Context, p root.Place) error {
 		return fmt.Errorf("starting the daemon of %s: %w (its log is %s)", p.Root, err, p.Log())
 	}
 	return nil
-}
-
-// JoinOrStart is Ensure, then Join.
-func (s Starter) JoinOrStart(ctx context.Context, p root.Place, k Kind) (net.Conn, error) {
-	if err := s.Ensure(ctx, p); err != nil {
-		return nil, err
-	}
-	return Join(ctx, p, k)
 }
 
 // ReadyFD is the descriptor on which a detached daemon tells its starter how the

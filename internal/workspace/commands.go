@@ -89,7 +89,7 @@ func (d *daemon) variable(name string) string {
 // branchAgent serves a connection to the socket that the commands of a branch
 // reach.
 func (d *daemon) branchAgent(ctx context.Context, name string, c net.Conn) {
-	d.serveAgent(ctx, c, agent.Config{Trace: d.trace, Log: d.cfg.Log}, onlyBranch{d, name})
+	d.serveAgent(ctx, c, agent.Config{Trace: &d.trace, Log: d.cfg.Log}, onlyBranch{d, name})
 }
 
 // onlyBranch is the daemon for connections that may attach to one branch only.

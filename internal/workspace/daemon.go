@@ -75,7 +75,7 @@ type daemon struct {
 	memory    *memory      // nil where layers are on disk
 	way       way
 	commands  *command.Host // nil where the mode is none for commands
-	trace     *trace.Sink
+	trace     trace.Tap
 	serverLog *os.File
 	group     *sandbox.Group // of the instances; nil where none can be had
 	token     string
@@ -163,7 +163,7 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 	if l.lock, err = lock(cfg.Place); err != nil {
 		return nil, nil, err
 	}
-	if d.trace, err = trace.Open(cfg.TraceFile); err != nil {
+	if err = d.trace.To(cfg.TraceFile); err != nil {
 		return nil, nil, err
 	}
 	if d.mode, err = mode.Decide(cfg.Mode, sandbox.Probe()); err != nil {
@@ -260,7 +260,7 @@ func (d *daemon) closeStores() {
 	if d.serverLog != nil {
 		d.serverLog.Close()
 	}
-	_ = d.trace.Close() // a trace that cannot be written has been counted as dropped
+	_ = d.trace.To("") // "" is no file that fails to open
 }
 
 // busyLocked says that somebody needs the daemon.

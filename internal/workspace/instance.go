@@ -140,7 +140,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	p.d.addInstance(inst)
 	inst.server, err = shadow.Start(ctx, shadow.Config{
 		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Paths: inst.sight.paths(), Profile: *p.profile(),
-		Busy: inst.proc.Busy, Client: client{inst}, Trace: p.d.trace, Name: inst.name, Log: inst.log,
+		Busy: inst.proc.Busy, Client: client{inst}, Trace: &p.d.trace, Name: inst.name, Log: inst.log,
 		Limits: shadow.Limits{CancelGrace: cancelLimit},
 	})
 	if err != nil {

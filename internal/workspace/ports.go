@@ -121,7 +121,7 @@ func (d *daemon) agent(ctx context.Context, c net.Conn) {
 }
 
 func (d *daemon) agentConfig(c net.Conn) agent.Config {
-	cfg := agent.Config{Trace: d.trace, Log: d.cfg.Log, Limits: agent.Limits{Documents: d.cfg.Limits.Documents}}
+	cfg := agent.Config{Trace: &d.trace, Log: d.cfg.Log, Limits: agent.Limits{Documents: d.cfg.Limits.Documents}}
 	if c.LocalAddr().Network() != "unix" {
 		cfg.Token = d.token
 	}
@@ -165,6 +165,8 @@ func (d *daemon) control(c net.Conn) {
 		d.mu.Lock()
 		d.named, d.line = &l, nil
 		d.mu.Unlock()
+	case launch.Trace:
+		d.tracePort(c)
 	case launch.Stop:
 		d.cfg.Log.Info().Msg("told to stop")
 		// Who told us waits for the end of everything, the lock included.

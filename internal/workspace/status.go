@@ -31,8 +31,10 @@ type Status struct {
 	// Group is the control group that bounds the servers' memory, or "none".
 	Group string `json:"controlGroup"`
 	// Goroutines are the daemon's: with nothing to do there are some dozens.
-	Goroutines int    `json:"goroutines"`
-	Dropped    uint64 `json:"traceDropped"`
+	Goroutines int `json:"goroutines"`
+	// Trace is the file into which the daemon traces; absent: none.
+	Trace   string `json:"trace,omitempty"`
+	Dropped uint64 `json:"traceDropped"`
 }
 
 // FrontStatus is one attached editor.
@@ -83,7 +85,7 @@ type BranchStatus struct {
 func (d *daemon) status() Status {
 	s := Status{
 		Root: d.root, PID: os.Getpid(), Uptime: time.Since(d.began).Seconds(), Agent: d.addresses,
-		Fronts: []FrontStatus{}, Servers: []ServerStatus{}, Branches: []BranchStatus{}, Dropped: d.trace.Dropped(), Group: d.group.String(), Goroutines: runtime.NumGoroutine(),
+		Fronts: []FrontStatus{}, Servers: []ServerStatus{}, Branches: []BranchStatus{}, Trace: d.trace.Path(), Dropped: d.trace.Dropped(), Group: d.group.String(), Goroutines: runtime.NumGoroutine(),
 	}
 	s.Layers, s.Mode = d.layers, d.mode
 	s.Layers.Used = d.store.Used()
@@ -183,6 +185,9 @@ func (s Status) Print(w io.Writer) error {
 		fmt.Fprintf(t, "\tbecause: %s\n\tlost: %s\n\tto do: %s\n", s.Mode.Why, s.Mode.Lost, s.Mode.Remedy)
 	}
 	fmt.Fprintf(t, "layers\t%s\n", s.Layers)
+	if s.Trace != "" {
+		fmt.Fprintf(t, "trace\t%s\n", s.Trace)
+	}
 	for _, f := range s.Fronts {
 		fmt.Fprintf(t, "editor\tpid %d runs %v\n", f.PID, f.Command)
 	}

@@ -36,7 +36,7 @@ type Config struct {
 	Busy func() bool
 	// Client answers what the server asks of its client. May be nil.
 	Client Client
-	Trace  *trace.Sink
+	Trace  *trace.Tap // may be nil
 	Name   string
 	Log    zerolog.Logger
 	Limits Limits

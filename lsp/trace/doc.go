@@ -12,7 +12,8 @@
 // and the count written as {"event":"dropped","count":n} where it is missing. A
 // message is the bytes that passed, less the white space between its tokens (a
 // line must be a line); what is not JSON stands as a string in "raw". A nil
-// *Sink is valid, does nothing and allocates nothing.
+// *Sink is valid, does nothing and allocates nothing. A [Tap] is for who may be
+// asked for a trace, for another or for none while it runs.
 //
 // Absent on purpose: rotation, size limits of the file (whoever asks for a dump
 // owns it), filters, other formats. Reading a trace back and turning it into
@@ -20,5 +21,6 @@
 //
 // Locks and goroutines: one goroutine per Sink, from [Open] to [Sink.Close]. One
 // mutex, held to append to the queue or to take it; never while encoding,
-// copying or writing.
+// copying or writing. A Tap's mutex is held while its Sink is exchanged, by those
+// alone who exchange it, and before the Sink's.
 package trace
