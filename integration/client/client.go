@@ -42,6 +42,8 @@ type Config struct {
 	Stderr  io.Writer // may be nil
 	// Settings answers each item of workspace/configuration by its section.
 	Settings map[string]any
+	// Answer answers other requests of the server, from the reader; nil answers null.
+	Answer func(method string, params json.RawMessage) any
 	// Notify is called from the reader for every notification; may be nil.
 	Notify func(method string, params json.RawMessage)
 }
@@ -234,7 +236,10 @@ func (c *Client) read(stdout io.Reader) {
 // answer is what a bare client answers a request of the server.
 func (c *Client) answer(m wire.Message) any {
 	if m.Method != "workspace/configuration" {
-		return nil
+		if c.cfg.Answer == nil {
+			return nil
+		}
+		return c.cfg.Answer(m.Method, m.Params)
 	}
 	var params struct{ Items []struct{ Section string } }
 	if json.Unmarshal(m.Params, &params) != nil {

@@ -99,10 +99,10 @@ func (c *comparison) follow(of answers, method string, params func(map[string]an
 		if followed == maxFollowed || b == nil || again == nil {
 			continue
 		}
-		followed++
 		if method == "codeAction/resolve" && (a["edit"] != nil || a["data"] == nil) {
 			continue // there is no more to it
 		}
+		followed++
 		c.askEach(method, [3]map[string]any{params(a), params(b), params(again)})
 	}
 }

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"shadowlsp/integration/client"
@@ -138,5 +140,59 @@ func TestFoldersThatMove(t *testing.T) {
 	b := w.agent(t, attach{})
 	if found := strings.Join(b.lint(t, "two/b.py"), " "); !strings.Contains(found, "annotation") {
 		t.Errorf("a daemon later: %q", found)
+	}
+}
+
+// Folders come and go while agents work: what is asked meanwhile is answered right, and
+// what was known of the other folders is not answered from memory.
+func TestFoldersThatMoveUnderWork(t *testing.T) {
+	two := "// Package two is another module.\npackage two\n\n// OnlyInTwo is found while the folder is there.\nconst OnlyInTwo = 1\n"
+	files := map[string]string{"two/go.mod": "module example.test/two\n\ngo 1.24\n", "two/two.go": two}
+	for name, text := range module {
+		files["one/"+name] = text
+	}
+	w := newWorld(t, files)
+	person := w.front(t, nil, nil, "gopls")
+	_, err := person.Call(t.Context(), "initialize", map[string]any{
+		"processId": os.Getpid(), "rootUri": w.uri("one"), "capabilities": map[string]any{"workspace": map[string]any{"workspaceFolders": true}},
+		"workspaceFolders": []map[string]string{{"uri": w.uri("one"), "name": "one"}},
+	})
+	must(t, err)
+	must(t, person.Notify("initialized", struct{}{}))
+	stage.Eventually(t, "the front is attached", func() bool { return len(w.fronts(t)) == 1 })
+	a, b := w.agent(t, attach{branch: "a"}), w.agent(t, attach{branch: "b"})
+	found := func() bool {
+		var symbols []struct{ Name string }
+		b.get(t, "workspace/symbol", map[string]any{"query": "OnlyInTwo"}, &symbols)
+		return len(symbols) > 0
+	}
+	if found() {
+		t.Error("the folder is there before it was added")
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	over := make(chan struct{})
+	defer close(over)
+	work.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			word := fmt.Sprintf("Move%d", n)
+			a.edit(t, w.text("one/lib/lib.go", stage.LibText(word)))
+			a.names(t, "one/use/use.go", word)
+		}
+	})
+	move := func(added, removed []map[string]string) {
+		must(t, person.Notify("workspace/didChangeWorkspaceFolders", map[string]any{"event": map[string]any{"added": added, "removed": removed}}))
+	}
+	none, folder := []map[string]string{}, []map[string]string{{"uri": w.uri("two"), "name": "two"}}
+	for range 3 {
+		move(folder, none)
+		stage.Eventually(t, "the folder that was added is looked through", found)
+		move(none, folder)
+		stage.Eventually(t, "the folder that was removed is not", func() bool { return !found() })
 	}
 }

@@ -312,8 +312,10 @@ func TestDocumentsOfAnUnknownServer(t *testing.T) {
 		w.write(t, name, "x = 1\n")
 	}
 	bin := t.TempDir()
-	pyright := need.Tool(t, "pyright-langserver")
-	must(t, os.WriteFile(filepath.Join(bin, "strange-server"), []byte("#!/bin/sh\nexec "+pyright+" --stdio\n"), 0o755))
+	pyright, err := filepath.EvalSymlinks(need.Tool(t, "pyright-langserver"))
+	must(t, err)
+	must(t, os.Symlink(pyright, filepath.Join(bin, "strange.js")))
+	must(t, os.WriteFile(filepath.Join(bin, "strange-server"), []byte("#!/bin/sh\nexec node "+bin+"/strange.js --stdio\n"), 0o755))
 	w.serve(t, "--mode", "documents", "--", filepath.Join(bin, "strange-server"))
 	a := w.agent(t)
 	a.call(t, "shadowlsp/write", edits(w.text("own.py", "strange\n")))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -17,6 +19,7 @@ func main() {
 	var (
 		cfg         config
 		names       string
+		timed       bool
 		seeds, seed uint64
 	)
 	flag.StringVar(&cfg.shadowlsp, "shadowlsp", "bin/shadowlsp", "the program to examine")
@@ -32,11 +35,16 @@ func main() {
 	flag.Float64Var(&cfg.whole, "whole", 0.2, "part of the steps that ask for the whole workspace")
 	flag.IntVar(&cfg.withhold, "withhold", 0, "a step whose edit shadowlsp is not told, to see the oracle fail")
 	flag.BoolVar(&cfg.bare, "bare", false, "measure a dedicated server on a real copy beside")
+	flag.BoolVar(&timed, "times", false, "measure only, -for (15 s) with edits on one branch and as long on two in turn: a row of docs/servers.md for each server")
 	flag.StringVar(&cfg.trace, "trace", "", "a file that the daemon appends its trace dump to")
 	flag.BoolVar(&cfg.verbose, "v", false, "print every step")
 	flag.BoolVar(&showLogs, "logs", false, "print what servers say on stderr")
 	flag.Parse()
-	if err := consult(ctx, cfg, names, seed, seeds, os.Stdout); err != nil {
+	play := consult
+	if timed {
+		cfg.lasts, play = cmp.Or(cfg.lasts, 15*time.Second), clock
+	}
+	if err := play(ctx, cfg, names, seed, seeds, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 )
@@ -32,8 +33,8 @@ func pushing(s Server) Server {
 	return s
 }
 
-// disguise puts a program into dir that runs the server under a name that says
-// nothing.
+// disguise puts a program into dir that runs the server, one of node's, under a name
+// that says nothing.
 func (s Server) disguise(dir string) (Server, error) {
 	command, err := s.command()
 	if err != nil || !s.Unknown {
@@ -41,5 +42,10 @@ func (s Server) disguise(dir string) (Server, error) {
 	}
 	program := filepath.Join(dir, "some-language-server")
 	s.Command = append([]string{program}, s.Command[1:]...)
-	return s, os.WriteFile(program, []byte("#!/bin/sh\nexec "+command[0]+" \"$@\"\n"), 0o755)
+	// Its process has no name that says something, either.
+	file, err := filepath.EvalSymlinks(command[0])
+	if err == nil {
+		err = os.Symlink(file, program+".js")
+	}
+	return s, errors.Join(err, os.WriteFile(program, []byte("#!/bin/sh\nexec node "+program+".js \"$@\"\n"), 0o755))
 }

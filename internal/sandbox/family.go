@@ -9,34 +9,31 @@ import (
 	"strings"
 )
 
-// Commands are the command lines of the program and of the processes below it,
-// outermost first, as they are right now.
-func (p *Process) Commands() (commands [][]string) {
-	walk(p.Pid(), func(pid int) {
+// Commands are the command lines of the program and of the processes below it, as
+// they are right now, outermost first, after that of the init that keeps them; below
+// one only if through says so.
+func (p *Process) Commands(through func(command []string) bool) (commands [][]string) {
+	var walk func(pid int)
+	walk = func(pid int) {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if line = bytes.TrimRight(line, "\x00"); err == nil && len(line) > 0 {
-			commands = append(commands, strings.Split(string(line), "\x00"))
+		if line = bytes.TrimRight(line, "\x00"); err != nil || len(line) == 0 {
+			return // it has ended
 		}
-	})
-	return commands
-}
-
-// walk visits a process and its descendants.
-func walk(pid int, visit func(pid int)) {
-	visit(pid)
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return
-	}
-	for _, list := range lists {
-		children, err := os.ReadFile(list)
-		if err != nil {
-			continue // it has ended
+		command := strings.Split(string(line), "\x00")
+		if commands = append(commands, command); len(commands) > 1 && !through(command) {
+			return
 		}
-		for child := range strings.FieldsSeq(string(children)) {
-			if pid, err := strconv.Atoi(child); err == nil {
-				walk(pid, visit)
+		// A process is the child of one of the threads.
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well formed
+		for _, list := range lists {
+			children, _ := os.ReadFile(list) // likewise ended
+			for child := range strings.FieldsSeq(string(children)) {
+				if pid, err := strconv.Atoi(child); err == nil {
+					walk(pid)
+				}
 			}
 		}
 	}
+	walk(p.Pid())
+	return commands
 }

@@ -19,6 +19,16 @@ import (
 // It returns the state that the answer is of as well; one that is not exact where
 // the server was told of another meanwhile.
 func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wire.Message, state, error) {
+	if m.Method == executeCommand {
+		// What the server asks for meanwhile says nothing of whose command it is: so
+		// there is one at a time.
+		select {
+		case i.command <- struct{}{}:
+			defer func() { <-i.command }()
+		case <-ctx.Done():
+			return wire.Message{}, state{}, ctx.Err()
+		}
+	}
 	if slices.Contains(i.p.profile().LoadFirst, m.Method) {
 		// Where nothing can be proven the server's answer is as good as any.
 		_, _, _ = i.diagnose(ctx, nil)
@@ -30,8 +40,8 @@ func (i *instance) forward(ctx context.Context, s *session, m wire.Message) (wir
 	if err := i.sight.lacks(st, documentOf(m.Params)); err != nil {
 		return wire.Message{}, state{}, unproven(err)
 	}
-	i.ask(s, true)
-	defer i.ask(s, false)
+	i.ask(s, m, true)
+	defer i.ask(s, m, false)
 	answer, err := i.server.Forward(ctx, m, progress{s.peer, agent.ProgressOf(ctx)})
 	if _, after := i.state(); after != before {
 		st.exact = false
@@ -49,10 +59,19 @@ func documentOf(params json.RawMessage) []string {
 	return []string{uri}
 }
 
+// executeCommand is the request in which servers ask for edits to be made.
+const executeCommand = "workspace/executeCommand"
+
 // ask notes that a request of s begins or ends.
-func (i *instance) ask(s *session, begin bool) {
+func (i *instance) ask(s *session, m wire.Message, begin bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if m.Method == executeCommand {
+		i.commands = nil
+		if begin {
+			i.commands = s
+		}
+	}
 	if begin {
 		i.askers = append(i.askers, s)
 		return
@@ -65,10 +84,14 @@ func (i *instance) ask(s *session, begin bool) {
 	}
 }
 
-// asker is the session whose request runs, the newest where there are several.
+// asker is the session whose request runs: where there are several the one whose
+// command does, else the newest.
 func (i *instance) asker() *session {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.commands != nil {
+		return i.commands
+	}
 	if len(i.askers) == 0 {
 		return nil
 	}

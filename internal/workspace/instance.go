@@ -63,7 +63,8 @@ type instance struct {
 	started  time.Time
 	lastTurn scheduler.TurnID // guarded by pool.mu
 
-	kept kept // guarded by daemon.mu
+	kept    kept          // guarded by daemon.mu
+	command chan struct{} // holds a token while a command of an agent runs
 
 	registering sync.Mutex      // one look at registrations at a time; guards the field below
 	registers   map[string]bool // the methods that it has registered
@@ -79,6 +80,7 @@ type instance struct {
 	final    uint64     // tells, when the server was last known to be done with them
 	base     news       // of the person's folder, not yet told
 	overflow bool
+	commands *session   // whose command runs
 	askers   []*session // whose requests run, for what the server asks meanwhile
 }
 
@@ -87,6 +89,7 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	inst := &instance{
 		p: p, id: id, name: fmt.Sprintf("%s#%d", p.profile().Name, id),
 		ended: make(chan struct{}), started: time.Now(), base: news{}, lingering: lingering{},
+		command: make(chan struct{}, 1),
 	}
 	inst.log = p.log.With().Str("instance", inst.name).Logger()
 	ctx, cancel := context.WithTimeout(p.ctx, startLimit)

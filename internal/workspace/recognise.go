@@ -36,9 +36,10 @@ func (p *pool) recognised(inst *instance, id scheduler.InstanceID) (*instance, e
 }
 
 // unveil looks for a server that is known among the processes of one that is not:
-// behind a script there is mostly one that says nothing by its answer, either.
+// behind a script there is mostly one that says nothing by its answer, either. It
+// looks below scripts and launchers only: some servers run others for themselves.
 func (p *pool) unveil(inst *instance, command []string) {
-	lines := inst.proc.Commands()
+	lines := inst.proc.Commands(barrier.Launches)
 	n := slices.IndexFunc(lines, func(line []string) bool {
 		return !slices.Equal(line, command) && !barrier.For(line, inst.server.InitializeResult()).Unknown()
 	})

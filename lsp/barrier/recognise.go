@@ -9,7 +9,7 @@ import (
 )
 
 // known are the servers with a file of their own.
-var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, dockerfile, typescriptLanguageServer, vtsls, typescript7, bash, yaml, webJSON, webCSS, webHTML}
+var known = []func() Profile{gopls, rustAnalyzer, clangd, pyright, basedpyright, dockerfile, typescriptLanguageServer, vtsls, typescript7, bash, yaml, webJSON, webCSS, webHTML, eslint}
 
 // For recognises a server by the answer that it gave to an initialize request (the
 // person's own, or an instance's; may be nil): its name, else the commands that it
@@ -54,6 +54,18 @@ var launchers = map[string]bool{
 	"sh": true, "bash": true, "dash": true, "zsh": true,
 	"node": true, "nodejs": true, "deno": true, "bun": true, "bunx": true, "npx": true, "npm": true, "pnpm": true, "pnpx": true, "yarn": true,
 	"python": true, "pypy": true, "uv": true, "uvx": true, "pipx": true, "poetry": true,
+}
+
+// Launches says whether what a command starts is a process of its own below it: a
+// shell's script, npm's npx.
+func Launches(command []string) bool {
+	switch first := baseName(command[0]); first {
+	case "sh", "bash", "dash", "zsh", "uv", "uvx", "pipx", "poetry", "direnv", "timeout":
+		return true
+	case "node", "npm", "npx":
+		return slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(baseName(arg), "np") })
+	}
+	return strings.HasPrefix(command[0], "npm exec ") // as npm calls its process
 }
 
 // Programs are the names of what a command may start, the likeliest first, without
