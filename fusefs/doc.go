@@ -51,7 +51,7 @@
 //     them.
 //   - Nothing here touches a path inside a view: the base is read relative to a
 //     descriptor, by a process that does not see the mount.
-//   - That a name does not exist is kept for a second at most.
+//   - A name that the kernel may know not to exist is in its directory's absent.
 //   - A directory is watched before it is looked at.
 //
 // # What is not promised

@@ -45,12 +45,12 @@ func (v *View) lookup(parent *node, name string, out *fuse.EntryOut) fuse.Status
 		}
 		on, err := v.branch.Lookup(path)
 		if overlay.KindOf(err) == overlay.NotExist {
-			v.table.absent(parent, name)
-			if watched && v.absence > 0 && !v.pokeGoing(path) {
-				out.SetEntryTimeout(v.absence) // node 0: a name that is not
-				return fuse.OK
+			keep := v.absent(parent, name, watched && !v.pokeGoing(path))
+			if keep == noAbsence {
+				return fuse.ENOENT
 			}
-			return fuse.ENOENT
+			out.SetEntryTimeout(keep) // node 0: a name that is not
+			return fuse.OK
 		}
 		if err != nil {
 			return status(err)

@@ -47,6 +47,8 @@ type node struct {
 	// names are a directory's children that are in the table, several where the
 	// kernel still holds older versions. Set to nil when it is dropped.
 	names map[string][]*node
+	// absent are names in a directory that the kernel may know not to be there.
+	absent map[string]struct{}
 	// base is where a directory's lower part lies in the base, if it has one.
 	base    string
 	hasBase bool
@@ -92,6 +94,8 @@ type table struct {
 	// node; a look-up that overlaps one starts again.
 	moves uint64
 	epoch uint64
+	// absences counts the names in all nodes' absent.
+	absences int
 	// dropped are files that have left the table and whose content was kept.
 	dropped []*node
 }
@@ -201,19 +205,11 @@ func (t *table) rememberLocked(parent *node, name string, on overlay.Node) *node
 	for _, m := range parent.names[name] {
 		m.shown = m == n
 	}
+	t.presentLocked(parent, name)
 	if shared(on) && t.linked[n.version] == nil {
 		t.linked[n.version] = n
 	}
 	return n
-}
-
-// absent notes that the kernel was told that there is no such name.
-func (t *table) absent(parent *node, name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, n := range parent.names[name] {
-		n.shown = false
-	}
 }
 
 // matchLocked finds the node that stands for on already.
@@ -302,7 +298,8 @@ func (t *table) dropLocked(n *node) {
 			t.byDir[n.base] = left
 		}
 	}
-	n.names = nil
+	t.absences -= len(n.absent)
+	n.names, n.absent = nil, nil
 	t.unlinkLocked(n, nil, "")
 }
 

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -152,6 +153,9 @@ func (v *View) pokeGoing(path string) bool {
 	return k.what[path].what == PokeGone || k.now == path && k.doing.what == PokeGone
 }
 
+// pokeValid is enough for the poker to remove what it was shown.
+const pokeValid = time.Second
+
 // pokeLookup answers the poker about the name that it is at; false: as anybody.
 func (v *View) pokeLookup(header *fuse.InHeader, name string, out *fuse.EntryOut) (fuse.Status, bool) {
 	parent := v.table.find(header.NodeId)
@@ -185,7 +189,7 @@ func (v *View) pokeLookup(header *fuse.InHeader, name string, out *fuse.EntryOut
 	v.pokes.mu.Unlock()
 	out.NodeId, out.Generation = id, 1
 	out.Attr = fuse.Attr{Ino: id, Mode: mode | 0o600, Nlink: 1, Owner: fuse.Owner{Uid: v.uid, Gid: v.gid}}
-	out.SetAttrTimeout(cachedAbsence)
+	out.SetAttrTimeout(pokeValid)
 	return fuse.OK, true
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -50,6 +49,7 @@ const (
 	ofBaseNew                  // name in path, which is another object now
 	ofBaseDir                  // the directory path itself
 	ofBaseGone                 // the directory path has left its place
+	ofAbsent                   // the names that do not exist
 	ofListing                  // the names in path, which nothing watches
 	ofAll                      // anything
 )
@@ -179,6 +179,8 @@ func (t *teller) tell(n news) {
 		for _, dir := range v.table.at(n.path) {
 			v.relist(dir, false)
 		}
+	case ofAbsent:
+		v.tellAbsent()
 	case ofAll:
 		v.tellAll()
 	}
@@ -348,19 +350,23 @@ func (v *View) tellAll() {
 		}
 	}
 	v.below(v.table.root)
-	// Names that the kernel knows not to exist are not in the table; it forgets
-	// them by itself.
-	wait := time.NewTimer(cachedAbsence)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-v.served:
+	v.tellAbsent()
+}
+
+// tellAbsent makes the kernel look again for all names that it may know not to
+// exist.
+func (v *View) tellAbsent() {
+	for _, l := range v.table.takeAbsent() {
+		v.entryGone(l.parent, l.name)
 	}
 }
 
 // entryGone makes the kernel look a name up again. It waits until nobody is
 // reading the directory.
 func (v *View) entryGone(parent *node, name string) {
+	v.table.mu.Lock()
+	v.table.presentLocked(parent, name)
+	v.table.mu.Unlock()
 	v.told(v.server.EntryNotify(parent.id, name))
 }
 

@@ -23,9 +23,6 @@ const (
 	// cached is how long the kernel may keep what it will be told about when it
 	// changes.
 	cached = time.Hour
-	// cachedAbsence is how long it may keep that a name does not exist. Longer
-	// buys nothing.
-	cachedAbsence = time.Second
 	// maxWrite is the largest write the kernel hands over at once: its own
 	// limit without tuning.
 	maxWrite = 1 << 20
@@ -151,9 +148,9 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		return fail(err)
 	}
 	dev.Close()
-	v.absence = cachedAbsence
+	v.absence = cached
 	if keepsAbsence() {
-		v.absence = 0
+		v.absence = noAbsence
 	}
 	v.keepsListings = waitsForListings(v.server.KernelSettings())
 	v.tell = newTeller(v)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ const shyRounds = 3
 
 // table measures all rows and prints them.
 func (s *stand) table(ctx context.Context, o options) error {
-	fmt.Printf("%d files; load %s; %d rounds; medians of the ratios to the folder itself\n", len(s.files), load(), o.rounds)
+	fmt.Printf("%d files; load %s; %d rounds; medians of the ratios to the folder itself (and of the requests that we answered)\n", len(s.files), load(), o.rounds)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "row\tnative\ttarget")
 	for _, l := range s.lanes[1:] {
@@ -66,7 +67,7 @@ func (s *stand) table(ctx context.Context, o options) error {
 		case r.shy:
 			rounds = min(rounds, shyRounds)
 		}
-		took, err := s.measure(ctx, r, rounds)
+		took, asked, err := s.measure(ctx, r, rounds)
 		if err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", r.name, err), w.Flush())
 		}
@@ -78,22 +79,29 @@ func (s *stand) table(ctx context.Context, o options) error {
 		}
 		for i := range s.lanes[1:] {
 			fmt.Fprintf(w, "\t%.2f", medianRatio(took[i+1], took[0]))
+			if s.lanes[i+1].kind.ours {
+				fmt.Fprintf(w, " (%d)", median(asked[i+1]))
+			}
 		}
 		fmt.Fprintf(w, "\t%s\n", load())
 	}
 	return w.Flush()
 }
 
-// measure is how long each lane took in each round.
-func (s *stand) measure(ctx context.Context, r row, rounds int) ([][]time.Duration, error) {
-	took := make([][]time.Duration, len(s.lanes))
+// measure is how long each lane took in each round, and how many requests of the
+// kernel's it answered.
+func (s *stand) measure(ctx context.Context, r row, rounds int) (took [][]time.Duration, asked [][]int, err error) {
+	took, asked = make([][]time.Duration, len(s.lanes)), make([][]int, len(s.lanes))
+	var answers int
 	one := func(i int) (time.Duration, error) {
 		if r.cold {
 			if err := emptyCaches(); err != nil {
 				return 0, err
 			}
 		}
+		before := s.lanes[i].answers()
 		t, err := s.lanes[i].do(r.order)
+		answers = s.lanes[i].answers() - before
 		if err == nil && r.clean != "" {
 			_, err = s.lanes[i].do(order{Do: r.clean})
 		}
@@ -102,24 +110,24 @@ func (s *stand) measure(ctx context.Context, r row, rounds int) ([][]time.Durati
 	if !r.cold {
 		for i := range s.lanes { // warm
 			if _, err := one(i); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
 	for round := range rounds {
 		for j := range s.lanes {
 			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
+				return nil, nil, context.Cause(ctx)
 			}
 			i := (round + j) % len(s.lanes)
 			t, err := one(i)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			took[i] = append(took[i], t)
+			took[i], asked[i] = append(took[i], t), append(asked[i], answers)
 		}
 	}
-	return took, nil
+	return took, asked, nil
 }
 
 // emptyCaches empties the caches of the whole machine.
@@ -136,7 +144,7 @@ func load() string {
 	return first
 }
 
-func median(d []time.Duration) time.Duration {
+func median[T cmp.Ordered](d []T) T {
 	d = slices.Sorted(slices.Values(d))
 	return d[len(d)/2]
 }
