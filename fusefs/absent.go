@@ -57,6 +57,14 @@ func (t *table) absent(parent *node, name string, noticed bool) (keep, full bool
 	return true, false
 }
 
+// isAbsent says that the kernel may know that there is no such name.
+func (t *table) isAbsent(parent *node, name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, there := parent.absent[name]
+	return there
+}
+
 // presentLocked takes a name from those that are absent. To be called before the
 // kernel is told of the name, so that an answer that overtakes it is kept here.
 func (t *table) presentLocked(parent *node, name string) {

@@ -45,8 +45,9 @@ func (v *View) lookup(parent *node, name string, out *fuse.EntryOut) fuse.Status
 		}
 		on, err := v.branch.Lookup(path)
 		if overlay.KindOf(err) == overlay.NotExist {
-			keep := v.absent(parent, name, watched && !v.pokeGoing(path))
-			if keep == noAbsence {
+			keep := v.absent(parent, name, watched)
+			// Asked after it was noted: see pokeRemoval.
+			if keep == noAbsence || v.pokeGoing(path) {
 				return fuse.ENOENT
 			}
 			out.SetEntryTimeout(keep) // node 0: a name that is not

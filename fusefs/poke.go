@@ -62,6 +62,8 @@ type pokes struct {
 	// now and doing are what the poker is at.
 	now   string
 	doing poke
+	// going is what the teller is about to have removed.
+	going string
 	woken bool
 }
 
@@ -150,7 +152,26 @@ func (v *View) pokeGoing(path string) bool {
 	k := &v.pokes
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.what[path].what == PokeGone || k.now == path && k.doing.what == PokeGone
+	return k.what[path].what == PokeGone || k.now == path && k.doing.what == PokeGone || k.going == path
+}
+
+func (v *View) setGoing(path string) {
+	v.pokes.mu.Lock()
+	defer v.pokes.mu.Unlock()
+	v.pokes.going = path
+}
+
+// pokeRemoval pokes a name that is gone. The poker can remove what the kernel
+// has, or asks for, but not what it knows not to exist: who looked before the
+// teller came here (the poker itself, for an earlier change) may have been told
+// so.
+func (v *View) pokeRemoval(parent *node, name, path string, typ uint32) {
+	v.setGoing(path) // from here on no such answer is kept
+	if v.table.isAbsent(parent, name) {
+		v.entryGone(parent, name)
+	}
+	v.poke(path, poke{typ, PokeGone})
+	v.setGoing("")
 }
 
 // pokeValid is enough for the poker to remove what it was shown.
@@ -268,7 +289,7 @@ func (v *View) pokeName(parent *node, name, path string, named, base bool, tell 
 	on, err := v.branch.Lookup(path)
 	v.moving.RUnlock()
 	if overlay.KindOf(err) == overlay.NotExist {
-		v.poke(path, poke{was, PokeGone})
+		v.pokeRemoval(parent, name, path, was)
 		tell()
 		return
 	}
