@@ -274,8 +274,8 @@ func (v *View) pokeBase(dir, name string, named bool, tell func()) {
 }
 
 // pokeName pokes one name; named: it means something else now; base: only if it
-// is the base's. A removal is poked before the kernel is told, so that the
-// poker removes what the kernel knows; all else after, so that who is woken by
+// is the base's. A removal is poked before the kernel is told, because the poker
+// may still find there what it removes; all else after, so that who is woken by
 // it sees what is new.
 func (v *View) pokeName(parent *node, name, path string, named, base bool, tell func()) {
 	was := uint32(unix.S_IFREG)
@@ -289,6 +289,9 @@ func (v *View) pokeName(parent *node, name, path string, named, base bool, tell 
 	on, err := v.branch.Lookup(path)
 	v.moving.RUnlock()
 	if overlay.KindOf(err) == overlay.NotExist {
+		for _, n := range known {
+			v.deleted(parent, n, name)
+		}
 		v.pokeRemoval(parent, name, path, was)
 		tell()
 		return
@@ -302,13 +305,22 @@ func (v *View) pokeName(parent *node, name, path string, named, base bool, tell 
 		p.what = PokeMade
 	}
 	for _, n := range known {
-		// Who watches the file itself would hear nothing ever again: let him
-		// know that it has gone, so that he watches its successor.
-		if !n.dir && v.table.versionOf(n) != on.Version {
-			v.told(v.server.DeleteNotify(parent.id, n.id, name))
-			v.attrs(n)
+		if v.table.versionOf(n) != on.Version {
+			v.deleted(parent, n, name)
 		}
 	}
 	tell()
 	v.poke(path, p)
+}
+
+// deleted lets those who watch a file itself know that it has gone, so that they
+// watch its successor: they would hear nothing ever again. (The poker is no help:
+// it may come after the kernel was told, and then finds another file. Directories
+// would stay dead for the kernel if they came back.)
+func (v *View) deleted(parent, n *node, name string) {
+	if n.dir {
+		return
+	}
+	v.told(v.server.DeleteNotify(parent.id, n.id, name))
+	v.attrs(n)
 }

@@ -109,10 +109,10 @@ func (l *listener) hears(want string) {
 
 func TestWatchers(t *testing.T) {
 	t.Parallel()
-	v := over(t, map[string]string{"dir/a": "base", "dir/old": "old", "dir/sub/x": "x", "dir/b": "base"})
+	v := over(t, map[string]string{"dir/a": "base", "dir/old": "old", "dir/sub/x": "x", "dir/b": "base", "dir/c": "c", "dir/e": "e"})
 	v.before = nil
-	v.sh("cat dir/a dir/old dir/b; ls dir")
-	l := v.listen(t, "exec "+self(t, "watch", "dir", "dir/a", "dir/b"))
+	v.sh("cat dir/a dir/old dir/b dir/c; ls dir")
+	l := v.listen(t, "exec "+self(t, "watch", "dir", "dir/a", "dir/b", "dir/c", "dir/e"))
 	check := func(path, want string) {
 		t.Helper()
 		if got, err := v.try("cat " + path); got != want {
@@ -155,7 +155,13 @@ func TestWatchers(t *testing.T) {
 	must(t, err)
 	l.hears("dir/link: CREATE")
 	check("dir/link", "of the agent")
+	must(t, v.branch.Unlink("dir/e", v.origin()))
+	l.hears("dir/e: DELETE_SELF")
+	l.hears("dir/e: DELETE")
 	// By the person.
+	native(t, v.root, "rm dir/c")
+	l.hears("dir/c: DELETE_SELF")
+	l.hears("dir/c: DELETE")
 	native(t, v.root, "printf changed > dir/b")
 	l.hears("dir/b: MODIFY")
 	l.hears("dir/b: CLOSE_WRITE")
@@ -183,7 +189,7 @@ func TestWatchers(t *testing.T) {
 	for _, o := range overrides {
 		paths = append(paths, o.Path)
 	}
-	if got := strings.Join(paths, " "); got != "dir/a dir/link dir/old" && got != "dir dir/a dir/link dir/old" {
+	if got := strings.Join(paths, " "); got != "dir/a dir/e dir/link dir/old" && got != "dir dir/a dir/e dir/link dir/old" {
 		t.Errorf("poking has made overrides: %s", got)
 	}
 }
