@@ -304,11 +304,6 @@ func (v *View) pokeName(parent *node, name, path string, named, base bool, tell 
 	if named {
 		p.what = PokeMade
 	}
-	for _, n := range known {
-		if v.table.versionOf(n) != on.Version {
-			v.deleted(parent, n, name)
-		}
-	}
 	tell()
 	v.poke(path, p)
 }

@@ -19,7 +19,7 @@ import (
 // is internal/sandbox's; integration/conformance has it make events.)
 func init() {
 	poke := make(chan chan string)
-	eyeDoes["poker"] = func(root string, args []string) (string, error) {
+	eyeDoes["bepoker"] = func(root string, args []string) (string, error) {
 		tid := make(chan int)
 		go func() { // ends with the eye
 			runtime.LockOSThread()
@@ -30,7 +30,7 @@ func init() {
 		}()
 		return strconv.Itoa(<-tid), nil
 	}
-	eyeDoes["poke"] = func(root string, args []string) (string, error) {
+	eyeDoes["takepokes"] = func(root string, args []string) (string, error) {
 		done := make(chan string)
 		poke <- done
 		return <-done, nil
@@ -70,9 +70,9 @@ func TestRemovalsArePoked(t *testing.T) {
 	var quick atomic.Bool
 	var said atomic.Value
 	quick.Store(true)
-	s.view.SetPoker(Poker{Thread: atoi(s.eye.do("poker")), Wake: func() {
+	s.view.SetPoker(Poker{Thread: atoi(s.eye.do("bepoker")), Wake: func() {
 		if quick.Load() {
-			said.Store(s.eye.do("poke"))
+			said.Store(s.eye.do("takepokes"))
 		}
 	}})
 	held := func(during func()) {
@@ -108,7 +108,7 @@ func TestRemovalsArePoked(t *testing.T) {
 	quick.Store(true)
 	held(func() {
 		must(t, os.Remove(s.outside("d/b")))
-		said.Store(s.eye.do("poke"))
+		said.Store(s.eye.do("takepokes"))
 		poked("c d/b no such file or directory")
 	})
 	poked("g d/b <nil>")

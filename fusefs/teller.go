@@ -225,9 +225,38 @@ func (v *View) tellBranch(path string, op overlay.Op) {
 		case overlay.OpWrite, overlay.OpAttr:
 			v.inPlace(parent, name, path, op == overlay.OpWrite)
 		default:
-			v.relist(parent, v.name(parent, name, path))
+			v.relist(parent, !v.shows(parent, name, path) && v.name(parent, name, path))
 		}
 	}
+}
+
+// shows says that what the kernel was last told about a name is right: whoever
+// was quick has looked it up since it changed. To be told again would take the
+// name from the file, and who watches that would not hear of its end: see
+// deleted. Where it is not so, those who watch what it was are told.
+func (v *View) shows(parent *node, name, path string) bool {
+	v.moving.RLock()
+	on, err := v.branch.Lookup(path)
+	v.moving.RUnlock()
+	right := false
+	for _, n := range v.table.children(parent, name) {
+		switch {
+		case n.dir:
+		case err == nil && v.table.versionOf(n) == on.Version:
+			right = right || v.table.right(n, on)
+		case v.poked.Load():
+			v.deleted(parent, n, name)
+		}
+	}
+	return right
+}
+
+// right says that n was the last answer about its name and still is one, with the
+// same attributes.
+func (t *table) right(n *node, on overlay.Node) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return n.version == on.Version && n.shown && !n.parted && (n.epoch == t.epoch || n.stamp == on.Stamp && !n.touched)
 }
 
 // inPlace tells of new bytes or attributes of the same version.
@@ -319,7 +348,8 @@ func (v *View) tellBase(dir, name string, named bool) {
 				v.content(n)
 			}
 		}
-		if named || !v.onlyDirs(parent, name) {
+		path, ok := v.table.child(parent, name)
+		if (named || !v.onlyDirs(parent, name)) && !(ok && v.shows(parent, name, path)) {
 			v.entryGone(parent, name)
 			told = true
 		}
