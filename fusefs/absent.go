@@ -12,18 +12,14 @@ const (
 	// compiler that looks for its modules asks for some thousands; a name takes
 	// about 100 bytes.
 	maxAbsences = 1 << 14
-	// noAbsence is for kernels that do not forget when they are told: see
-	// keepsAbsence.
+	// noAbsence is for kernels that do not forget when they are told: see trial.
 	noAbsence = 0
 )
 
 // absent notes that there is no such name, and says for how long the kernel may
 // keep that; it may not where its coming is not noticed.
 func (v *View) absent(parent *node, name string, noticed bool) time.Duration {
-	if v.absence == noAbsence {
-		noticed = false
-	}
-	keep, full := v.table.absent(parent, name, noticed)
+	keep, full := v.table.absent(parent, name, noticed && v.forgetsAbsence())
 	if full {
 		// The kernel may have dropped most of them long ago: begin again.
 		v.tell.add(news{what: ofAbsent})
@@ -31,7 +27,7 @@ func (v *View) absent(parent *node, name string, noticed bool) time.Duration {
 	if !keep {
 		return noAbsence
 	}
-	return v.absence
+	return cached
 }
 
 func (t *table) absent(parent *node, name string, noticed bool) (keep, full bool) {

@@ -23,6 +23,8 @@ type Base struct {
 	done   chan struct{}
 
 	cookies [2]cookie
+	// readers are the files that views have open to read.
+	readers fileCache
 
 	mu sync.Mutex // guards the fields below
 	// views is replaced, never changed: the reader uses it without the lock.
@@ -81,7 +83,7 @@ func NewBase(root string, log zerolog.Logger) (*Base, error) {
 	if err != nil {
 		return fail(err)
 	}
-	b := &Base{rootFd: fd, log: log, done: make(chan struct{}), cookies: [2]cookie{{fd: -1}, {fd: -1}}}
+	b := &Base{rootFd: fd, log: log, done: make(chan struct{}), cookies: [2]cookie{{fd: -1}, {fd: -1}}, readers: fileCache{limit: readerLimit()}}
 	if err := b.open(fd); err != nil {
 		b.release()
 		return fail(err)

@@ -102,7 +102,7 @@ func (l *listings) forgetLocked(n *node) {
 // changedNames tells what the view itself has done to a directory's names. It is
 // called by the handler of that, before the answer; name: one that has gone.
 func (v *View) changedNames(n *node, gone string) {
-	if !v.keepsListings {
+	if !v.keepsListings() {
 		return
 	}
 	if gone == "" {
@@ -131,7 +131,7 @@ func (l *listings) removed(n *node, name string) {
 // OpenDir implements fuse.RawFileSystem: there is no such operation, and the
 // kernel keeps listings; or there is, for kernels that cannot be told reliably.
 func (v *View) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if v.keepsListings {
+	if v.keepsListings() {
 		return fuse.ENOSYS
 	}
 	return fuse.OK
@@ -142,6 +142,9 @@ func (v *View) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEnt
 	n := v.table.find(in.NodeId)
 	if n == nil || !n.dir {
 		return fuse.Status(unix.ESTALE)
+	}
+	if n == v.table.root && in.Offset == 0 && v.trial.on.Load() {
+		v.listing()
 	}
 	entries, st := v.listFrom(n, in.Offset)
 	if st != fuse.OK {

@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"container/list"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -30,34 +31,74 @@ import (
 // way to write a file anew, truncating it first, is told apart: see parts.
 
 const (
-	// maxReaders and maxWriters bound the descriptors that a view keeps. Each
-	// file open for writing is copied when its branch is forked.
-	maxReaders = 512
+	// maxReaders bounds the descriptors that all views of a base keep of files
+	// that were read, and readerShare what part they are of those that the process
+	// may have.
+	maxReaders  = 8192
+	readerShare = 4
+	// maxWriters bounds those that a view keeps of files that were written. Each is
+	// copied when its branch is forked.
 	maxWriters = 16
 )
 
-// fileCache is the nodes whose files are open, in the order of their opening.
+// readerLimit is maxReaders, or less where there are few descriptors.
+func readerLimit() int {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
+		return maxWriters
+	}
+	return int(min(r.Cur/readerShare, maxReaders))
+}
+
+// fileCache is nodes whose files are open, in the order of their opening.
 type fileCache struct {
-	mu               sync.Mutex // guards the fields below; innermost
-	readers, writers []*node
+	limit int // fixed
+
+	mu    sync.Mutex // guards the fields below; innermost
+	order list.List  // of *node
+	at    map[*node]*list.Element
 }
 
 // opened notes a node and returns the one whose file is to be closed.
-func (c *fileCache) opened(n *node, writer bool) (oldest *node) {
+func (c *fileCache) opened(n *node) (oldest *node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list, limit := &c.readers, maxReaders
-	if writer {
-		list, limit = &c.writers, maxWriters
-	}
-	*list = append(*list, n)
-	if len(*list) <= limit {
+	if e := c.at[n]; e != nil {
+		c.order.MoveToBack(e)
 		return nil
 	}
-	oldest = (*list)[0]
-	(*list)[0] = nil
-	*list = (*list)[1:]
+	if c.at == nil {
+		c.at = map[*node]*list.Element{}
+	}
+	c.at[n] = c.order.PushBack(n)
+	if c.order.Len() <= c.limit {
+		return nil
+	}
+	oldest = c.order.Remove(c.order.Front()).(*node)
+	delete(c.at, oldest)
 	return oldest
+}
+
+// again notes a node that could not be closed: there is one too many until the
+// next is opened.
+func (c *fileCache) again(n *node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at[n] == nil {
+		c.at[n] = c.order.PushBack(n)
+	}
+}
+
+// remove forgets nodes, so that they and their branches can go.
+func (c *fileCache) remove(nodes []*node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range nodes {
+		if e := c.at[n]; e != nil {
+			c.order.Remove(e)
+			delete(c.at, n)
+		}
+	}
 }
 
 // Open implements fuse.RawFileSystem: there is no such operation, and the kernel
@@ -86,12 +127,18 @@ func (v *View) letGo(nodes []*node) {
 	for _, n := range nodes {
 		n.open.close()
 	}
+	v.base.readers.remove(nodes)
+	v.writers.remove(nodes)
 }
 
 // keptOpen counts a file just opened, and closes another one instead. No
 // node's mutex is held.
 func (v *View) keptOpen(n *node, writer bool) {
-	old := v.files.opened(n, writer)
+	files := &v.base.readers
+	if writer {
+		files = &v.writers
+	}
+	old := files.opened(n)
 	if old == nil || old == n {
 		return
 	}
@@ -106,9 +153,7 @@ func (v *View) keptOpen(n *node, writer bool) {
 	}
 	f.mu.Unlock()
 	if busy {
-		v.files.mu.Lock()
-		v.files.writers = append(v.files.writers, old)
-		v.files.mu.Unlock()
+		files.again(old)
 	}
 }
 

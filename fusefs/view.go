@@ -58,24 +58,23 @@ type Config struct {
 type View struct {
 	fuse.RawFileSystem // answers ENOSYS to what we do not have
 
-	base   *Base
-	log    zerolog.Logger
-	userNS bool
-	fixed  bool
-	uid    uint32
-	gid    uint32
-	server *fuse.Server
-	table  *table
-	files  fileCache
-	seed   maphash.Seed // of the positions in listings
-	// absence is how long the kernel may keep that there is no such name.
-	absence time.Duration
-	// keepsListings: the kernel does; see dir.go.
-	keepsListings bool
-	listings      listings
-	listed        func() // for tests: a directory was listed and the answer is not sent yet
-	tell          *teller
-	origin        overlay.Origin // who writes, as far as the overlay needs to know
+	base    *Base
+	log     zerolog.Logger
+	userNS  bool
+	fixed   bool
+	uid     uint32
+	gid     uint32
+	server  *fuse.Server
+	table   *table
+	writers fileCache    // of files; see noopen.go
+	seed    maphash.Seed // of the positions in listings
+	trial   trial
+	// noOpenDir: the kernel reads directories without opening them.
+	noOpenDir bool
+	listings  listings
+	listed    func() // for tests: a directory was listed and the answer is not sent yet
+	tell      *teller
+	origin    overlay.Origin // who writes, as far as the overlay needs to know
 
 	// pokes make events for those who watch files in the view, once there is a
 	// poker.
@@ -124,6 +123,7 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		served:        make(chan struct{}),
 		branch:        cfg.Branch,
 		seed:          maphash.MakeSeed(),
+		writers:       fileCache{limit: maxWriters},
 	}
 	v.origin = overlay.Origin{View: v}
 	// go-fuse takes a number and closes it itself: give it one of its own.
@@ -148,11 +148,7 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		return fail(err)
 	}
 	dev.Close()
-	v.absence = cached
-	if keepsAbsence() {
-		v.absence = noAbsence
-	}
-	v.keepsListings = waitsForListings(v.server.KernelSettings())
+	v.noOpenDir = v.server.KernelSettings().Flags64()&fuse.CAP_NO_OPENDIR_SUPPORT != 0
 	v.tell = newTeller(v)
 	v.unsubscribe = cfg.Branch.Subscribe(v.branchChanged)
 	v.base.attach(v)

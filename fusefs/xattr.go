@@ -18,6 +18,9 @@ func (v *View) GetXAttr(cancel <-chan struct{}, header *fuse.InHeader, attr stri
 		}
 		return fits(next, dest)
 	}
+	if attr == TryAttr && header.NodeId == fuse.FUSE_ROOT_ID && v.next() {
+		return fits([]byte{1}, dest)
+	}
 	v.moving.RLock()
 	defer v.moving.RUnlock()
 	path, _, st := v.named(header.NodeId)

@@ -246,6 +246,7 @@ func (in *initProcess) keep(fresh bool) {
 	in.poker.fresh = fresh
 	go in.poker.run(in.spec.Mount)
 	unix.Stat(in.spec.Mount, &unix.Stat_t{}) // see launch
+	tryKernel(in.spec.Mount)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		in.fail(&Error{Op: "set dumpable", Kind: Namespace, Err: err})
 	}

@@ -24,6 +24,7 @@ func (in *initProcess) launch() (pid int, said report, failed *Error) {
 	// In a user namespace there is no uid 0, and nothing may be made in a
 	// directory of an unknown owner.
 	unix.Stat(spec.Mount, &unix.Stat_t{})
+	tryKernel(spec.Mount)
 	path, failed := lookUp(spec.Argv[0], spec.Dir, spec.Env)
 	if failed != nil {
 		return 0, said, failed

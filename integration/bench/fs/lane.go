@@ -58,13 +58,19 @@ type lane struct {
 // start starts a lane.
 func (s *stand) start(k kind) (*lane, error) {
 	own := filepath.Join(s.top, k.name)
-	for _, sub := range []string{"", "upper", "work", "lower", "state", "gocache", "tmp"} {
+	if err := os.RemoveAll(own); err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"", "upper", "work", "lower", "state", "tmp"} {
 		if err := os.Mkdir(filepath.Join(own, sub), 0o755); err != nil {
 			return nil, err
 		}
 		if err := os.Chown(filepath.Join(own, sub), ordinary, ordinary); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.shell(context.Background(), s.top, fmt.Sprintf("cp -r gocache %s && chown -R %d:%d %s/gocache", k.name, ordinary, ordinary, k.name)); err != nil {
+		return nil, err
 	}
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	args := []string{workerRole, s.tree, "true"}

@@ -3,7 +3,7 @@
 // unionfs-fuse and mergerfs; and a switch between two branches beside what else
 // gives an agent another version of a folder.
 //
-//	fs [-rounds N] [-cold N] [-lanes A,B] [-rows A,B] [-switches=false] [-tree DIR]
+//	fs [-rounds N] [-cold N] [-lanes A,B] [-rows A,B] [-switches=false] [-stand DIR]
 //
 // It needs root: to mount, and to become an ordinary user for one of the lanes.
 //
@@ -38,6 +38,7 @@ type options struct {
 	copies       int
 	switches     bool
 	megabytes    int
+	stand        string
 }
 
 func main() {
@@ -61,8 +62,9 @@ func main() {
 	flag.IntVar(&o.copies, "copies", 4, "copies of golang.org/x/tools in the tree, beside the one that is built")
 	flag.IntVar(&o.megabytes, "megabytes", 512, "size of the file that is read in one go")
 	flag.BoolVar(&o.switches, "switches", true, "measure switches, too")
+	flag.StringVar(&o.stand, "stand", "", "folder for the tree, to be left there for the next time (with the same -copies and -megabytes)")
 	lanes := flag.String("lanes", "", "lanes to measure, beside the folder itself (default all)")
-	rows := flag.String("rows", "", "rows to measure (default all)")
+	rows := flag.String("rows", "", "rows to measure (default all; none: no table)")
 	flag.Parse()
 	o.lanes, o.rows = list(*lanes), list(*rows)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -96,8 +98,10 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.table(ctx, o); err != nil {
-		return err
+	if len(s.lanes) > 0 {
+		if err := s.table(ctx, o); err != nil {
+			return err
+		}
 	}
 	if !o.switches {
 		return nil
@@ -113,6 +117,7 @@ func run(ctx context.Context, o options) (err error) {
 type stand struct {
 	top, tree string
 	self      string // this program, where an ordinary user may run it
+	kept      bool   // for the next time
 	env       []string
 	files     []string // relative to tree
 	lanes     []*lane
@@ -123,11 +128,16 @@ type stand struct {
 const ordinary = 65534
 
 func newStand(ctx context.Context, source string, o options) (_ *stand, err error) {
-	top, err := os.MkdirTemp("", "bench-fs-")
+	top, err := o.stand, error(nil)
+	if top == "" {
+		top, err = os.MkdirTemp("", "bench-fs-")
+	} else {
+		err = os.MkdirAll(top, 0o755)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s := &stand{top: top, tree: filepath.Join(top, "tree"), self: filepath.Join(top, "fs")}
+	s := &stand{top: top, tree: filepath.Join(top, "tree"), self: filepath.Join(top, "fs"), kept: o.stand != ""}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -136,11 +146,11 @@ func newStand(ctx context.Context, source string, o options) (_ *stand, err erro
 	if err := os.Chmod(top, 0o755); err != nil {
 		return nil, err
 	}
-	if err := s.plant(ctx, source, o); err != nil {
+	if err := s.prepare(ctx, source, o); err != nil {
 		return nil, err
 	}
 	for _, k := range kinds {
-		if k.name != native && !chosen(o.lanes, k.name) {
+		if k.name != native && !chosen(o.lanes, k.name) || slices.Equal(o.rows, []string{"none"}) {
 			continue
 		}
 		l, err := s.start(k)
@@ -149,6 +159,9 @@ func newStand(ctx context.Context, source string, o options) (_ *stand, err erro
 			continue
 		}
 		s.lanes = append(s.lanes, l)
+	}
+	if slices.Equal(o.rows, []string{"none"}) {
+		return s, nil
 	}
 	if len(s.lanes) == 0 || s.lanes[0].kind.name != native {
 		return nil, errors.New("there is nothing to compare with")
@@ -159,6 +172,9 @@ func newStand(ctx context.Context, source string, o options) (_ *stand, err erro
 func (s *stand) close() error {
 	for _, l := range s.lanes {
 		l.stop()
+	}
+	if s.kept {
+		return nil
 	}
 	return os.RemoveAll(s.top)
 }
