@@ -53,6 +53,8 @@ type lane struct {
 	in   *json.Encoder
 	out  *json.Decoder
 	pipe io.Closer
+	// began is what the server had in memory at first, in KiB.
+	began int
 }
 
 // start starts a lane.
@@ -116,6 +118,7 @@ func (s *stand) start(k kind) (*lane, error) {
 		l.stop()
 		return nil, err
 	}
+	l.began = l.memory()
 	return l, nil
 }
 
@@ -173,16 +176,22 @@ func (l *lane) do(o order) (took time.Duration, err error) {
 
 // answers is how many requests of the kernel's our server has answered so far, by
 // what it has written; 0 for other lanes.
-func (l *lane) answers() (n int) {
+func (l *lane) answers() int { return l.said("io", "syscw:") }
+
+// memory is what our server has in memory, in KiB.
+func (l *lane) memory() int { return l.said("status", "VmRSS:") }
+
+// said is a number from a file of our server's in /proc.
+func (l *lane) said(file, key string) (n int) {
 	if !l.kind.ours {
 		return 0
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", l.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", l.cmd.Process.Pid, file))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		fmt.Sscanf(line, "syscw: %d", &n)
+		fmt.Sscanf(line, key+" %d", &n)
 	}
 	return n
 }

@@ -85,6 +85,11 @@ func (s *stand) table(ctx context.Context, o options) error {
 		}
 		fmt.Fprintf(w, "\t%s\n", load())
 	}
+	for _, l := range s.lanes {
+		if l.kind.ours {
+			fmt.Fprintf(w, "memory of %s\t%d KiB at first, %d KiB now\n", l.kind.name, l.began, l.memory())
+		}
+	}
 	return w.Flush()
 }
 
