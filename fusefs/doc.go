@@ -90,7 +90,8 @@
 //	                 rename, or the moment of a switch
 //	openFile.mu      one per node; held while its file is read, copied, opened
 //	overlay's own
-//	Base.mu, watcher.mu, teller.mu, pokes.mu, table.mu, fileCache.mu, listings.mu
+//	Base.mu, watcher.mu, teller.mu, pokes.mu, table.mu, fileCache.mu, listings.mu,
+//	trial.mu
 //	                 innermost, each alone
 //
 // A View owns two goroutines (go-fuse's readers, and the teller that notifies)

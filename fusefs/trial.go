@@ -76,17 +76,15 @@ func (v *View) keepsListings() bool {
 func (v *View) next() bool {
 	t := &v.trial
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if traits.Load() != nil {
-		t.on.Store(false)
-		return false
-	}
 	t.turn++
-	switch t.turn {
-	case 1:
+	turn, found := t.turn, trait{forgets: t.looked == 2, waits: t.waits}
+	t.mu.Unlock()
+	switch {
+	case traits.Load() != nil:
+	case turn == 1:
 		t.on.Store(true)
 		return true
-	case 2:
+	case turn == 2:
 		done := make(chan struct{})
 		if v.tell.call(func() { v.entryGone(v.table.root, TryName); close(done) }) {
 			select {
@@ -95,10 +93,10 @@ func (v *View) next() bool {
 			case <-v.tell.done:
 			}
 		}
-	case 3:
-		found := &trait{forgets: t.looked == 2, waits: t.waits}
-		traits.CompareAndSwap(nil, found)
-		v.log.Info().Bool("forgetsAbsence", found.forgets).Bool("waitsForListings", found.waits).Msg("the kernel's caches were tried")
+	case turn == 3:
+		if traits.CompareAndSwap(nil, &found) {
+			v.log.Info().Bool("forgetsAbsence", found.forgets).Bool("waitsForListings", found.waits).Msg("the kernel's caches were tried")
+		}
 	}
 	t.on.Store(false)
 	return false
