@@ -29,6 +29,7 @@ func person(ctx context.Context, s setting, args []string) (err error) {
 	flags.IntVar(&c.agents, "branches", 200, "agents at work")
 	n := flags.Int("n", 100, "completions of each kind")
 	slice := flags.Int("slice", 10, "completions in a slice")
+	pace := flags.Duration("pace", 100*time.Millisecond, "between an answer and the next keystroke")
 	priority := flags.String("priority", "auto", "of the instances, as shadowlsp's flag")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -49,6 +50,7 @@ func person(ctx context.Context, s setting, args []string) (err error) {
 		if typists[i], err = newTypist(ctx, stages[i], command); err != nil {
 			return err
 		}
+		typists[i].pace = *pace
 		defer typists[i].conn.Close()
 	}
 	fmt.Fprintf(s.out, "person: golang.org/x/tools; a completion right after typing, ms\n  %-44s %9s %9s %9s\n", "", "median", "p95", "max")
@@ -123,7 +125,13 @@ func (c *crowd) work(ctx context.Context, st *stage.Stage, wg *sync.WaitGroup) e
 	if err != nil {
 		return err
 	}
-	first := make(chan error, c.agents)
+	first := make(chan error, 1)
+	tell := func(err error) {
+		select {
+		case first <- err:
+		default: // somebody was first
+		}
+	}
 	for i := range c.agents {
 		a, err := conflict.Connect(ctx, conflict.Config{
 			Socket: status.Agent.Unix, Dir: st.Dir, Target: c.target(i),
@@ -134,12 +142,7 @@ func (c *crowd) work(ctx context.Context, st *stage.Stage, wg *sync.WaitGroup) e
 		}
 		wg.Go(func() {
 			defer a.Close()
-			first <- c.play(ctx, i, a, 1<<30, func(int, [2]string, time.Duration) {
-				select {
-				case first <- nil:
-				default:
-				}
-			})
+			tell(c.play(ctx, i, a, 1<<30, func(int, [2]string, time.Duration) { tell(nil) }))
 		})
 	}
 	return <-first
@@ -174,6 +177,7 @@ type typist struct {
 	text    string
 	line    int
 	version int
+	pace    time.Duration
 }
 
 // newTypist opens a file and waits for a first completion.
@@ -204,6 +208,7 @@ func newTypist(ctx context.Context, st *stage.Stage, command []string) (*typist,
 
 // complete types a qualifier at the end of the file and asks what may follow.
 func (t *typist) complete(ctx context.Context) (time.Duration, error) {
+	time.Sleep(t.pace)
 	t.version++
 	line := "\t_ = types."
 	if err := t.conn.Notify("textDocument/didChange", map[string]any{

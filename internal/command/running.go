@@ -98,10 +98,11 @@ func (k *keeper) begin(ctx context.Context, c Command, s Streams) (*Running, err
 	if err := k.view.Settled(ctx); err != nil {
 		return nil, err
 	}
+	priority := h.cfg.Priority()
 	p, err := k.box.Start(ctx, sandbox.Spec{
 		Argv: c.Argv, Env: k.environment(c), Dir: c.Dir, Umask: c.Umask, Terminal: c.Terminal, Writable: c.Write,
 		Stdin: s.In, Stdout: s.Out, Stderr: s.Err,
-		Priority: h.cfg.Priority(),
+		Priority: priority,
 		Confine: &sandbox.Confine{
 			Write:     slices.Concat([]string{h.cfg.Caches}, h.home(), h.shared(), c.Write),
 			SharedNet: c.Net == sandbox.NetHost, Strict: c.Strict,
@@ -117,6 +118,9 @@ func (k *keeper) begin(ctx context.Context, c Command, s Streams) (*Running, err
 		}
 		p.Wait()
 		return nil, err
+	}
+	if now := h.cfg.Priority(); now != priority { // it has changed for all that run
+		p.Reprioritise(now)
 	}
 	return &Running{proc: p, Terminal: p.Terminal, Lacks: slices.Concat(k.box.Lacks, p.Lacks)}, nil
 }

@@ -1,10 +1,7 @@
 package sandbox
 
 import (
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,44 +78,4 @@ func dropCaps(drops []uintptr) *Error {
 		return &Error{Op: "capset", Kind: Namespace, Err: err}
 	}
 	return nil
-}
-
-// prioritise lowers the priority of the calling thread and of what it forks. A
-// priority that cannot be had is no reason not to run.
-func prioritise(p Priority) {
-	if p.OOMScoreAdj != 0 {
-		writeRaised("/proc/self/oom_score_adj", p.OOMScoreAdj, 1000)
-	}
-	if p.Nice != 0 {
-		// A session of its own is a scheduling group of its own where the
-		// kernel groups automatically, and niceness then counts within the
-		// group only: the group needs it as well. The kernel counts it from
-		// zero.
-		os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(min(p.Nice, 19))), 0)
-		if old, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
-			// The raw call answers 20-nice, so that no answer looks like an
-			// error.
-			unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-old+p.Nice, 19))
-		}
-	}
-	if p.IdleCPU {
-		unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0)
-	}
-	if p.IdleIO {
-		const whoProcess, classIdle, classShift = 1, 3, 13
-		unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, classIdle<<classShift)
-	}
-}
-
-// writeRaised adds to the number in a file, up to a limit.
-func writeRaised(path string, add, limit int) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return
-	}
-	old, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return
-	}
-	os.WriteFile(path, []byte(strconv.Itoa(min(old+add, limit))), 0)
 }

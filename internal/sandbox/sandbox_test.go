@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -451,6 +453,53 @@ func TestPriority(t *testing.T) {
 	}
 }
 
+// What runs already, and what that starts, is lowered, and raised by who may.
+func TestReprioritise(t *testing.T) {
+	// It speaks when it has looked: what changes while cat reads is read twice.
+	spec := shell(t, `while read x; do echo "$(cut -d' ' -f19,41 /proc/self/stat) $(cat /proc/self/oom_score_adj)"; done`)
+	hold, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	spec.Stdin, spec.Stdout = hold, w
+	p := start(t, spec)
+	hold.Close()
+	w.Close()
+	if err := p.Exec(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(r)
+	now := func() string {
+		t.Helper()
+		if _, err := in.WriteString("\n"); err != nil || !lines.Scan() {
+			t.Fatal(err, lines.Err())
+		}
+		return lines.Text()
+	}
+	own, _ := os.ReadFile("/proc/self/oom_score_adj")
+	score, _ := strconv.Atoi(strings.TrimSpace(string(own)))
+	before, lowered := now(), fmt.Sprintf("19 5 %d", min(score+500, 1000))
+	for range 2 {
+		p.Reprioritise(Background)
+		if got := now(); got != lowered {
+			t.Errorf("lowered it is %q, want %q", got, lowered)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	ReprioritiseBelow(Priority{})
+	if got := now(); got != before {
+		t.Errorf("raised again it is %q, want %q", got, before)
+	}
+}
+
 // The mount is not to be seen outside, and its descriptor is nowhere but here.
 func TestMountIsInside(t *testing.T) {
 	spec := shell(t, `read x`)
@@ -675,4 +724,61 @@ func BenchmarkView(b *testing.B) {
 		view.Close()
 		b.StartTimer()
 	}
+}
+
+// What is paused does nothing, its children neither, and goes on where it was.
+func TestFamily(t *testing.T) {
+	spec := shell(t, `sh -c 'while read x; do echo "$x"; done'; echo end`)
+	hold, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	spec.Stdin, spec.Stdout = hold, w
+	p := start(t, spec)
+	hold.Close()
+	w.Close()
+	if err := p.Exec(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(r)
+	say := func(word string) {
+		t.Helper()
+		if _, err := in.WriteString(word + "\n"); err != nil || !lines.Scan() || lines.Text() != word {
+			t.Fatal(err, lines.Err(), lines.Text())
+		}
+	}
+	say("one")
+	var f Family
+	defer f.Close()
+	f.Look(p)
+	f.Stop()
+	for end := time.Now().Add(10 * time.Second); ; {
+		stopped := 0
+		walk(p.Pid(), func(pid int) {
+			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if strings.Contains(string(stat), ") T ") {
+				stopped++
+			}
+		})
+		if stopped == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of 2 processes are stopped", stopped)
+		}
+	}
+	f.Continue()
+	say("two")
+	// Paused, it can still be ended.
+	f.Look(p)
+	f.Stop()
+	p.Kill()
+	gone(t, r)
+	p.Wait()
 }

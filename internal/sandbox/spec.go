@@ -54,23 +54,6 @@ type Spec struct {
 	keeper *KeeperSpec
 }
 
-// Priority makes room for the person. The zero value changes nothing.
-type Priority struct {
-	// Nice is added to the niceness, 0 to 19.
-	Nice int
-	// IdleCPU runs the program only when nothing else wants the processor.
-	IdleCPU bool
-	// IdleIO does its disk access only when nothing else wants the disk.
-	IdleIO bool
-	// OOMScoreAdj is added to the badness that the kernel's out-of-memory
-	// killer sees, 0 to 1000.
-	OOMScoreAdj int
-}
-
-// Background is the priority of instances and commands while a person is at
-// work: they starve and die first.
-var Background = Priority{Nice: 19, IdleCPU: true, IdleIO: true, OOMScoreAdj: 500}
-
 // ExitStatus is how the program ended.
 type ExitStatus struct {
 	// Code is the exit code, or -1 when a signal ended it.

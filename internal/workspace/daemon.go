@@ -87,6 +87,8 @@ type daemon struct {
 	table      servers.Table
 	config     config.File
 	mentions   mentions
+	courtesy   *courtesy  // nil where instances give way to nobody
+	lowering   sync.Mutex // held while the priority of what runs is changed
 	looking    sync.Mutex // held while the folder's files are looked at for servers
 
 	mu        sync.Mutex // guards the fields below
@@ -138,6 +140,9 @@ func start(ctx context.Context, cfg Config) (_ *daemon, _ *listeners, err error)
 		warm:     make(chan struct{}, 1),
 		branches: map[string]*branch{}, sessions: map[*session]bool{}, editors: map[*editor]bool{},
 		instances: map[*instance]bool{}, pools: map[string]*pool{},
+	}
+	if cfg.Priority != PriorityNormal {
+		d.courtesy = newCourtesy(d.pauseInstances)
 	}
 	if len(cfg.Server) > 0 {
 		d.named = &learnt{Command: cfg.Server}
@@ -226,6 +231,7 @@ func (d *daemon) serve(l *listeners) error {
 		pools = append(pools, p)
 	}
 	d.mu.Unlock()
+	d.courtesy.close()
 	// Whoever connects from now on finds no socket and starts the next daemon.
 	_ = os.Remove(d.cfg.Place.Control())
 	l.control.Close()
@@ -347,10 +353,18 @@ func (d *daemon) addInstance(i *instance) {
 	d.instances[i] = true
 }
 
-func (d *daemon) removeInstance(i *instance) {
+// running are the instances that there are.
+func (d *daemon) running() []*instance {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.instances))
+}
+
+func (d *daemon) removeInstance(i *instance) {
+	d.mu.Lock()
 	delete(d.instances, i)
+	d.mu.Unlock()
+	d.courtesy.locked(func(bool) { i.family.Close() })
 }
 
 // addSession makes s one of those who are told, and tells it what others were told.

@@ -38,7 +38,8 @@
 // watches the instances (watchInstances), one that starts servers early (prewarm);
 // in mode documents one that looks the folder over (scanned.run).
 // Lock order: session.mu → daemon.mu → pool.mu → instance.turn → instance.mu →
-// branch.mu; daemon.looking comes before daemon.mu, mentions.mu before the overlay;
+// branch.mu; daemon.looking, daemon.lowering and courtesy.mu come before daemon.mu,
+// mentions.mu before the overlay;
 // editor.mu and knowledge.mu are leaves. One exception: way.Sync is
 // called with instance.turn held, and the subscriber that it waits for (in mode
 // documents: calls, under scanned.mu) takes daemon.mu, instance.mu and branch.mu.

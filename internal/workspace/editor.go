@@ -40,6 +40,7 @@ type editor struct {
 	documentsOK bool     // false: some open document may be unknown
 	languages   []string // ids of all documents that were open some time, sorted
 	onChange    func()
+	courtesy    *courtesy // nil: none
 }
 
 type configItem struct {
@@ -73,6 +74,7 @@ func (e *editor) Hello(h front.Hello) {
 
 // Gap implements front.Handler.
 func (e *editor) Gap(toServer bool, _ int) {
+	e.courtesy.forget(e)
 	if !toServer {
 		return
 	}
@@ -91,6 +93,7 @@ func (e *editor) Frame(toServer bool, body []byte) {
 	if err != nil {
 		return
 	}
+	e.courtesy.frame(e, toServer, m)
 	e.mu.Lock()
 	changed := e.observeLocked(toServer, m)
 	e.mu.Unlock()

@@ -69,6 +69,8 @@ type instance struct {
 	registering sync.Mutex      // one look at registrations at a time; guards the field below
 	registers   map[string]bool // the methods that it has registered
 
+	family sandbox.Family // guarded by courtesy.mu
+
 	turn      sync.Mutex // one show or sync at a time; guards the field below
 	lingering lingering
 
@@ -126,10 +128,11 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	conn := stdio{fromServer, toServer}
 	undo = append(undo, func() { conn.Close() })
 
+	priority := p.d.priority()
 	inst.proc, inst.sight, err = p.d.way.start(ctx, sandbox.Spec{
 		Argv: p.profile().Arguments(l.Command), Env: append(slices.Clip(l.Env), command.QuietGit), Dir: l.Dir, Mount: p.d.root,
 		Stdin: stdin, Stdout: stdout, Stderr: p.d.serverLog,
-		Priority: p.d.priority(), Group: p.d.group,
+		Priority: priority, Group: p.d.group,
 	}, p, inst.scratch, inst.log)
 	// Ours must not keep the pipes open: the server's end is seen by them.
 	stdin.Close()
@@ -141,6 +144,9 @@ func startInstance(p *pool, id scheduler.InstanceID, l learnt) (_ *instance, err
 	inst.scratch.watch(inst)
 	unsubscribe := over.Subscribe(inst.scratch.wrote)
 	p.d.addInstance(inst)
+	if priority != p.d.priority() { // an editor has come or gone meanwhile
+		p.d.reprioritise()
+	}
 	inst.server, err = shadow.Start(ctx, shadow.Config{
 		Conn: conn, Initialize: l.Initialize, Root: p.d.root, Paths: inst.sight.paths(), Profile: *p.profile(),
 		Busy: inst.proc.Busy, Client: client{inst}, Trace: &p.d.trace, Name: inst.name, Log: inst.log,

@@ -70,15 +70,9 @@ func (d *daemon) watchInstances() {
 			return
 		case <-look.C:
 		}
-		d.mu.Lock()
-		instances := make([]*instance, 0, len(d.instances))
-		for i := range d.instances {
-			instances = append(instances, i)
-		}
-		d.mu.Unlock()
 		uses := map[*pool]use{}
 		now := map[*instance]watched{}
-		for _, i := range instances {
+		for _, i := range d.running() {
 			if !i.ready.Load() {
 				continue
 			}
@@ -95,6 +89,7 @@ func (d *daemon) watchInstances() {
 			now[i] = w
 		}
 		seen = now
+		d.courtesy.locked(d.lookAtFamilies)
 		if budget > 0 {
 			d.hold(budget, uses, replaced)
 		}

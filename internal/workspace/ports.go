@@ -192,15 +192,19 @@ const controlTimeout = 10 * time.Second
 func (d *daemon) front(c net.Conn) {
 	var e *editor
 	e = newEditor(func() { d.learnFrom(e) })
+	e.courtesy = d.courtesy
 	d.mu.Lock()
 	d.editors[e], d.line = true, nil
 	d.busyLocked()
 	d.mu.Unlock()
+	d.reprioritise()
 	err := front.Receive(c, e)
 	d.mu.Lock()
 	delete(d.editors, e)
 	d.line = nil
 	d.restLocked()
 	d.mu.Unlock()
+	d.courtesy.forget(e)
+	d.reprioritise()
 	d.cfg.Log.Info().Err(err).Msg("front has left")
 }
