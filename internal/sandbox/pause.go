@@ -21,21 +21,22 @@ func (f *Family) Look(p *Process) {
 	f.Close()
 	f.init = p.Pid()
 	known := map[int]bool{f.init: true}
-	walk(f.init, func(pid int) {
+	walk(f.init, func(pid int) (below bool) {
 		if pid == f.init {
-			return
+			return true
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			return // it has ended
+			return false // it has ended
 		}
 		// Whoever has that number now is a member only if it belongs here.
 		if !known[parentOf(pid)] {
 			unix.Close(fd)
-			return
+			return false
 		}
 		known[pid] = true
 		f.members = append(f.members, fd)
+		return true
 	})
 }
 

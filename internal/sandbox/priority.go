@@ -90,7 +90,7 @@ func ReprioritiseBelow(to Priority) {
 func reprioritise(pid int, to Priority) {
 	for again := true; again; {
 		again = false
-		walk(pid, func(pid int) {
+		walk(pid, func(pid int) bool {
 			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 			for _, thread := range threads {
 				tid, err := strconv.Atoi(filepath.Base(thread))
@@ -99,6 +99,7 @@ func reprioritise(pid int, to Priority) {
 					reorder(pid, tid, to)
 				}
 			}
+			return true
 		})
 	}
 }

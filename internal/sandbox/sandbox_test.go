@@ -760,11 +760,12 @@ func TestFamily(t *testing.T) {
 	f.Stop()
 	for end := time.Now().Add(10 * time.Second); ; {
 		stopped := 0
-		walk(p.Pid(), func(pid int) {
+		walk(p.Pid(), func(pid int) bool {
 			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			if strings.Contains(string(stat), ") T ") {
 				stopped++
 			}
+			return true
 		})
 		if stopped == 2 {
 			break
