@@ -15,7 +15,8 @@
 // mounted and no process is left.
 //
 // The table is our own because pjdfstest is in no package registry that
-// scripts/setup could take it from (Debian has no package of it).
+// scripts/setup could take it from (Debian has no package of it); where
+// SHADOWLSP_PJDFSTEST names a built checkout, it is run as well.
 //
 // Absent on purpose: figures (integration/bench), what a room's own tests show,
 // language servers other than gopls.
