@@ -37,7 +37,7 @@
 // instance (reap), one per action that takes time (owned by its pool), one that
 // watches the instances (watchInstances), one that starts servers early (prewarm);
 // in mode documents one that looks the folder over (scanned.run).
-// Lock order: session.mu → daemon.mu → pool.mu → instance.turn → instance.mu →
+// Lock order: session.telling → session.mu → daemon.mu → pool.mu → instance.turn → instance.mu →
 // branch.mu; daemon.looking, daemon.lowering and courtesy.mu come before daemon.mu,
 // mentions.mu before the overlay;
 // editor.mu and knowledge.mu are leaves. One exception: way.Sync is
