@@ -9,12 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"shadowlsp/integration/need"
 	"shadowlsp/lsp/barrier"
@@ -49,10 +52,39 @@ type pipes struct {
 func (p *pipes) Close() error {
 	p.once.Do(func() {
 		p.WriteCloser.Close()
+		// What it started goes with it, as in a sandbox: a cargo that goes on would
+		// write into a folder that the test removes.
+		p.process.Process.Signal(syscall.SIGSTOP)
+		started := descendants(p.process.Process.Pid, nil)
 		p.process.Process.Kill()
 		p.process.Wait()
+		for _, fd := range started {
+			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+		for _, fd := range started {
+			err := error(unix.EINTR)
+			for err == unix.EINTR { // Go's own signals interrupt it
+				_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
+			}
+			unix.Close(fd)
+		}
 	})
 	return nil
+}
+
+// descendants adds descriptors of all that descends from a process.
+func descendants(pid int, all []int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for child := range strings.FieldsSeq(string(children)) {
+			id, _ := strconv.Atoi(child)
+			if fd, err := unix.PidfdOpen(id, 0); err == nil {
+				all = descendants(id, append(all, fd))
+			}
+		}
+	}
+	return all
 }
 
 // launch starts a server process.
