@@ -774,6 +774,9 @@ func TestFamily(t *testing.T) {
 			t.Fatalf("%d of 2 processes are stopped", stopped)
 		}
 	}
+	if !p.Busy() {
+		t.Error("what is stopped counts as idle")
+	}
 	f.Continue()
 	say("two")
 	// Paused, it can still be ended.
