@@ -214,6 +214,11 @@ func (p *pyrightBarrier) renew(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		// A process that was given no time until now may read a question before it
+		// runs its timers; behind this answer it runs them before it reads on.
+		if err := roundTrip(ctx, p.host); err != nil {
+			return err
+		}
 	}
 	if !stale {
 		return nil
