@@ -65,3 +65,22 @@ func TestDependentsOfDependents(t *testing.T) {
 		t.Errorf("the edited file: %v", all)
 	}
 }
+
+// A file is judged by the nearest project's options, whichever project has been
+// loaded before and has it, too.
+func TestLintsAreTheNearestProjects(t *testing.T) {
+	need.Tool(t, "tsc7")
+	w := newWorld(t, map[string]string{
+		"tsconfig.json":      "{\"compilerOptions\": {\"strict\": false, \"types\": []}}\n",
+		"shadowlsp.toml":     "[servers.typescript-language-server]\ndisabled = true\n[servers.vtsls]\ndisabled = true\n[servers.typescript7]\ncommand = [\"tsc7\", \"--lsp\", \"--stdio\"]\n",
+		"src/inner.ts":       "export function f(a: number) { return a; }\n",
+		"near/tsconfig.json": "{\"compilerOptions\": {\"strict\": true, \"types\": []}}\n",
+		"near/use.ts":        "import { f } from '../src/inner';\n\nf(null);\n",
+	})
+	w.serve(t)
+	a := w.agent(t, attach{})
+	found := a.editAndLint(t, []fileEdit{w.text("src/inner.ts", "export function f(a: string) { return a; }\n")})
+	if why := judge(errorsIn(found["near/use.ts"]), "null"); why != "" {
+		t.Error(why)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -100,17 +101,31 @@ func (s Server) language(path string) (string, bool) {
 	return barrier.For(s.Command, nil).Language(path)
 }
 
-// env is the environment of one side.
+// env is the environment of one side. The pinned tools are not on its PATH unless
+// Env says so: shadowlsp would run others of them beside the one under test.
 func (s Server) env(base []string, cache string) []string {
-	env := append([]string{}, base...)
 	tools := ""
 	if program, err := need.FindTool(s.Command[0]); err == nil {
 		tools = filepath.Dir(program)
 	}
+	path := without(os.Getenv("PATH"), tools)
+	env := append([]string{"PATH=" + path}, base...)
 	for _, v := range s.Env {
-		env = append(env, strings.NewReplacer("{cache}", cache, "{tools}", tools, "{path}", os.Getenv("PATH")).Replace(v))
+		env = append(env, strings.NewReplacer("{cache}", cache, "{tools}", tools, "{path}", path).Replace(v))
 	}
 	return env
+}
+
+// without is a PATH less the folder of pinned tools, however it is spelt.
+func without(path, dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || filepath.Base(filepath.Dir(dir)) != ".tools" {
+		return path
+	}
+	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(one string) bool {
+		other, err := filepath.EvalSymlinks(one)
+		return err == nil && other == real
+	}), string(filepath.ListSeparator))
 }
 
 // capabilities are those of agents, the editor and the reference, which pulls

@@ -51,10 +51,7 @@ func rows(all []servers.Server) string {
 	for _, s := range all {
 		p := barrier.For(s.Command, nil)
 		reports, proof := "all", "own"
-		switch {
-		case p.AskedOnly:
-			reports = "asked"
-		case p.OpenOnly:
+		if p.OpenOnly {
 			reports = "open"
 		}
 		if p.Unknown() {

@@ -136,36 +136,20 @@ func (s *session) workspaceParts(ctx context.Context) (parts []*part, err error)
 		}
 		changes, asked := byPool[p]
 		switch {
-		case !asked && (p.profile().OpenOnly || p.profile().AskedOnly || !c.fits() && p != s.pool):
+		case !asked && (p.profile().OpenOnly || !c.fits() && p != s.pool):
 			continue // nothing of its is open
-		case p.profile().OpenOnly, p.profile().AskedOnly:
+		case p.profile().OpenOnly:
 			dependents, cut, err := s.dependents(ctx, p, changes)
 			if err != nil {
 				return nil, err
 			}
-			a := &part{p: p, cut: cut}
-			if p.profile().OpenOnly {
-				s.branch.lend(dependents)
-			} else {
-				a.uris = s.existing(slices.Concat(changes, dependents))
-			}
-			parts = append(parts, a)
+			s.branch.lend(dependents)
+			parts = append(parts, &part{p: p, cut: cut})
 		default:
 			parts = append(parts, &part{p: p})
 		}
 	}
 	return parts, nil
-}
-
-// existing are the URIs of those of the paths that are there.
-func (s *session) existing(paths []string) []string {
-	uris := []string{}
-	for _, path := range paths {
-		if n, err := s.branch.over.Lookup(path); s.branch.holds(path) || err == nil && !n.IsDir() {
-			uris = append(uris, docuri.FromPath(s.d.uriPath(path)))
-		}
-	}
-	return uris
 }
 
 // changed are the files that the branch shows in another way than the person's
@@ -274,7 +258,7 @@ func (s *session) unreported(ctx context.Context, edited []string, reported map[
 		if err != nil {
 			return nil, err
 		}
-		if len(pools) == 0 || slices.ContainsFunc(pools, func(p *pool) bool { return p.profile().OpenOnly || p.profile().AskedOnly }) {
+		if len(pools) == 0 || slices.ContainsFunc(pools, func(p *pool) bool { return p.profile().OpenOnly }) {
 			ask = append(ask, uri)
 			continue
 		}

@@ -29,12 +29,9 @@ type Profile struct {
 	Settings Settings
 	// Change are edits of every didChange's params.
 	Change []Edit
-	// OpenOnly says that it diagnoses open documents only: what is asked about
-	// has to be opened.
+	// OpenOnly says that it diagnoses open documents only, or is right about those
+	// only: what is asked about has to be opened.
 	OpenOnly bool
-	// AskedOnly says that it can be asked about any file, but reports those that it
-	// is asked about and open ones only.
-	AskedOnly bool
 	// CheckOnSave says that part of its diagnostics come only for saved
 	// documents.
 	CheckOnSave bool

@@ -24,9 +24,13 @@ func typescript7() Profile {
 			// seen, and an order of its own.
 			{Path: []string{"initializationOptions", "disablePushDiagnostics"}, Value: Raw(true)},
 		},
-		AllFiles:  true,
-		AskedOnly: true,
-		New:       func(h Host) Barrier { return typescript7Barrier{host: h} },
+		AllFiles: true,
+		// It can be asked about any file. But one that is not open it looks up in
+		// the project that some earlier question has had it load, where there is
+		// one, and not in that of the nearest tsconfig.json: what it says would
+		// depend on what was asked before.
+		OpenOnly: true,
+		New:      func(h Host) Barrier { return typescript7Barrier{host: h} },
 	}
 }
 
