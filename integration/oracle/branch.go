@@ -25,6 +25,18 @@ type state struct {
 
 func (s state) clone() state { return state{maps.Clone(s.files), maps.Clone(s.open)} }
 
+// String lists what differs from the project.
+func (s state) String() string {
+	var all []string
+	for _, path := range slices.Sorted(maps.Keys(s.files)) {
+		if s.files[path] == nil {
+			path += " (deleted)"
+		}
+		all = append(all, path)
+	}
+	return fmt.Sprintf("overridden %q, open %q", all, slices.Sorted(maps.Keys(s.open)))
+}
+
 // branch is one agent at work, and what its branch must hold.
 type branch struct {
 	name   string

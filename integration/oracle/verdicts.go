@@ -188,7 +188,7 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 	for _, path := range differ {
 		v.differ++
 		if how[path] == "" {
-			v.tell(q, "DIFFERENT: %s", path)
+			v.tell(q, "DIFFERENT: %s; %s", path, q.state)
 		} else {
 			v.explained[how[path]]++
 			v.tell(q, "explained: %s: another run of the bare server (%s) says what shadowlsp said, and this one not:", path, how[path])
