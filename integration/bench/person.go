@@ -208,7 +208,13 @@ func newTypist(ctx context.Context, st *stage.Stage, command []string) (*typist,
 
 // complete types a qualifier at the end of the file and asks what may follow.
 func (t *typist) complete(ctx context.Context) (time.Duration, error) {
-	time.Sleep(t.pace)
+	pause := time.NewTimer(t.pace)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	t.version++
 	line := "\t_ = types."
 	if err := t.conn.Notify("textDocument/didChange", map[string]any{

@@ -80,8 +80,8 @@ func TestRunIsCancelled(t *testing.T) {
 				t.Errorf("cancelled: %v", err)
 			}
 		case "leave":
-			go a.Close() // waits for the process
 			must(t, a.Notify("exit", nil))
+			go a.Close() // waits for the process
 			<-done
 		case "kill":
 			p, err := os.FindProcess(a.Pid())
