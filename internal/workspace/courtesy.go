@@ -16,10 +16,10 @@ const (
 	// never answered, and a server that loads for minutes is not waited for by keystroke.
 	courtesyPatience = 2 * time.Second
 	// courtesyStretch bounds how long instances stand still without a pause, well
-	// below the scheduler's limits, and courtesyFree is how long they then run
-	// whatever the person does.
-	courtesyStretch = 10 * time.Second
-	courtesyFree    = 500 * time.Millisecond
+	// below the scheduler's limits (CancelGrace is the shortest), and courtesyFree is
+	// how long they then run whatever the person does: few keystrokes fall into it.
+	courtesyStretch = 4 * time.Second
+	courtesyFree    = 120 * time.Millisecond
 )
 
 // courtesy stops the instances for the moments in which the person's server works

@@ -60,8 +60,8 @@ func TestCourtesy(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if ran < 900*time.Millisecond || ran > 1100*time.Millisecond {
-			t.Errorf("instances ran for %v of 21 s", ran)
+		if want := 21 * time.Second * courtesyFree / (courtesyStretch + courtesyFree); ran < want*3/4 || ran > want*5/4 {
+			t.Errorf("instances ran for %v of 21 s, want about %v", ran, want)
 		}
 		time.Sleep(time.Second)
 		send(true, question)
