@@ -44,6 +44,10 @@ type Profile struct {
 	// Unset answers questions for sections of settings that nobody has; null
 	// those that are not here.
 	Unset map[string]json.RawMessage
+	// Nearest are base names of files of which the nearest above a document
+	// decides what project it is in, and which the server looks for only once
+	// while any document that is below them is open.
+	Nearest []string
 	// AllFiles says that every change of a file is told, whatever the server
 	// has registered.
 	AllFiles bool

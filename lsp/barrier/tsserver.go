@@ -33,7 +33,11 @@ func typescriptLanguageServer() Profile {
 			option(Raw("off"), "tsserver", "trace"),
 		},
 		AllFiles: true,
-		New:      func(h Host) Barrier { return newTsserver(h, typescriptDialect) },
+		// Whether there is one it remembers until all documents that looked for it
+		// are closed (ConfigFileExistenceInfo), and watches only those that there
+		// are. reloadProjects does not ask again either.
+		Nearest: []string{"tsconfig.json", "jsconfig.json"},
+		New:     func(h Host) Barrier { return newTsserver(h, typescriptDialect) },
 	}
 }
 

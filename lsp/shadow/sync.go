@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 
 	"shadowlsp/lsp/barrier"
@@ -66,6 +67,9 @@ func (i *Instance) Sync(ctx context.Context, t Target) (SyncStats, error) {
 	// document that goes from unsaved to saved has it run `go mod tidy`.
 	early, late := i.behind(t.Files, wanted)
 	if err := s.tellFiles(early); err != nil {
+		return stats, err
+	}
+	if err := s.closeBelow(i.moved(t.Files)); err != nil {
 		return stats, err
 	}
 	// In the order given: the caller may know which file matters to which.
@@ -210,6 +214,46 @@ func (s syncing) tellFiles(files []FileEvent) error {
 func (s syncing) closeOthers(wanted map[string]Document) error {
 	for _, d := range s.documents() {
 		if _, ok := wanted[docuri.Canonical(d.URI)]; ok {
+			continue
+		}
+		if err := s.close(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved are the directories in which a file has come or gone that decides about
+// the documents below ([barrier.Profile] Nearest). The deletion of a directory
+// stands for all that was in it.
+func (i *Instance) moved(files []FileEvent) (directories []string) {
+	if len(i.cfg.Profile.Nearest) == 0 {
+		return nil
+	}
+	for _, f := range files {
+		p, ok := docuri.Path(f.URI)
+		if !ok || f.Type == Changed {
+			continue
+		}
+		if f.Type == Deleted {
+			directories = append(directories, p)
+		}
+		if slices.Contains(i.cfg.Profile.Nearest, path.Base(p)) {
+			directories = append(directories, path.Dir(p))
+		}
+	}
+	return directories
+}
+
+// closeBelow closes all documents below directories. They are all closed before
+// the first of them is opened again.
+func (s syncing) closeBelow(directories []string) error {
+	if len(directories) == 0 {
+		return nil
+	}
+	for _, d := range s.documents() {
+		p, ok := docuri.Path(d.URI)
+		if !ok || !slices.ContainsFunc(directories, func(dir string) bool { rest, in := below(dir, p); return in && rest != "" }) {
 			continue
 		}
 		if err := s.close(d); err != nil {

@@ -368,6 +368,41 @@ func TestTsserverAlternates(t *testing.T) {
 	})
 }
 
+// A tsconfig.json that comes, or goes, between a document that stays open and
+// that of the project it was in: branches that have it and do not, in turn.
+func TestTsserverTakesTheNearestProject(t *testing.T) {
+	each(t, tsServers, func(t *testing.T, command []string) {
+		files := tsProject()
+		files["src/deep/stays.ts"] = "export function h(a) { return a; }\n"
+		files["src/deep/also.ts"] = "export function i(a) { return a; }\n"
+		m := newProject(t, command, files)
+		names := []string{"src/deep/stays.ts", "src/deep/also.ts", "src/deep/unopened.ts"}
+		m.docs["src/use.ts"] = m.disk["src/use.ts"]
+		m.docs[names[0]] = files[names[0]]
+		m.put(names[2], "export function j(a) { return a; }\n")
+		const (
+			strict = "Parameter 'a' implicitly has an 'any' type."
+			loose  = "Parameter 'a' implicitly has an 'any' type, but a better type may be inferred from usage."
+		)
+		for n := range 6 {
+			config := []string{"src/deep/tsconfig.json", "src/tsconfig.json", "src/deep/jsconfig.json"}[n/2]
+			m.expect(m.lint(names...), strict, strict, strict)
+			m.put(config, `{"compilerOptions":{"allowJs":true,"strict":false,"target":"es2020","lib":["es2020"]}}`)
+			if n%2 == 0 {
+				m.docs[names[1]] = m.disk[names[1]] // is opened as the other is closed
+			} else {
+				delete(m.docs, names[1])
+			}
+			if closed := m.sync().Closed; command[0] == tsServers[0][0] && closed != []int{1, 2, 2, 3, 1, 2}[n] {
+				t.Errorf("turn %d: %d documents were closed, of those below %s and others", n, closed, config)
+			}
+			m.expect(m.lint(names...), loose, loose, loose)
+			m.put(config, "")
+		}
+		m.report()
+	})
+}
+
 // BenchmarkTsserver lints rxjs while an edit alternates with its absence.
 func BenchmarkTsserver(b *testing.B) {
 	for _, command := range tsServers {
