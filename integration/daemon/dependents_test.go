@@ -41,12 +41,15 @@ func TestDependentsBeyondTheLimit(t *testing.T) {
 	}
 }
 
+// onlyTypeScript7 is a shadowlsp.toml in which no other server serves TypeScript.
+const onlyTypeScript7 = "[servers.typescript-language-server]\ndisabled = true\n[servers.vtsls]\ndisabled = true\n[servers.typescript7]\ncommand = [\"tsc7\", \"--lsp\", \"--stdio\"]\n"
+
 // A file that passes on what it imports is no end: who imports that may break, too.
 func TestDependentsOfDependents(t *testing.T) {
 	need.Tool(t, "tsc7")
 	w := newWorld(t, map[string]string{
 		"tsconfig.json":     "{\"compilerOptions\": {\"strict\": true, \"types\": []}}\n",
-		"shadowlsp.toml":    "[servers.typescript-language-server]\ndisabled = true\n[servers.vtsls]\ndisabled = true\n[servers.typescript7]\ncommand = [\"tsc7\", \"--lsp\", \"--stdio\"]\n",
+		"shadowlsp.toml":    onlyTypeScript7,
 		"src/part/inner.ts": "export function f(a: number) { return a; }\n",
 		"src/part/index.ts": "export { f } from './inner';\n",
 		"src/use.ts":        "import { f } from './part';\n\nf(1);\n",
@@ -72,7 +75,7 @@ func TestLintsAreTheNearestProjects(t *testing.T) {
 	need.Tool(t, "tsc7")
 	w := newWorld(t, map[string]string{
 		"tsconfig.json":      "{\"compilerOptions\": {\"strict\": false, \"types\": []}}\n",
-		"shadowlsp.toml":     "[servers.typescript-language-server]\ndisabled = true\n[servers.vtsls]\ndisabled = true\n[servers.typescript7]\ncommand = [\"tsc7\", \"--lsp\", \"--stdio\"]\n",
+		"shadowlsp.toml":     onlyTypeScript7,
 		"src/inner.ts":       "export function f(a: number) { return a; }\n",
 		"near/tsconfig.json": "{\"compilerOptions\": {\"strict\": true, \"types\": []}}\n",
 		"near/use.ts":        "import { f } from '../src/inner';\n\nf(null);\n",

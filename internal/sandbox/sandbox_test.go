@@ -453,35 +453,42 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// What runs already, and what that starts, is lowered, and raised by who may.
-func TestReprioritise(t *testing.T) {
-	// It speaks when it has looked: what changes while cat reads is read twice.
-	spec := shell(t, `while read x; do echo "$(cut -d' ' -f19,41 /proc/self/stat) $(cat /proc/self/oom_score_adj)"; done`)
+// conversation starts a script that answers every line with a line.
+func conversation(t *testing.T, script string) (p *Process, out *os.File, ask func(string) string) {
+	t.Helper()
+	spec := shell(t, script)
 	hold, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
-	r, w, err := os.Pipe()
+	t.Cleanup(func() { in.Close() })
+	out, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	t.Cleanup(func() { out.Close() })
 	spec.Stdin, spec.Stdout = hold, w
-	p := start(t, spec)
+	p = start(t, spec)
 	hold.Close()
 	w.Close()
 	if err := p.Exec(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(r)
-	now := func() string {
+	lines := bufio.NewScanner(out)
+	return p, out, func(line string) string {
 		t.Helper()
-		if _, err := in.WriteString("\n"); err != nil || !lines.Scan() {
+		if _, err := in.WriteString(line + "\n"); err != nil || !lines.Scan() {
 			t.Fatal(err, lines.Err())
 		}
 		return lines.Text()
 	}
+}
+
+// What runs already, and what that starts, is lowered, and raised by who may.
+func TestReprioritise(t *testing.T) {
+	// It speaks when it has looked: what changes while cat reads is read twice.
+	p, _, ask := conversation(t, `while read x; do echo "$(cut -d' ' -f19,41 /proc/self/stat) $(cat /proc/self/oom_score_adj)"; done`)
+	now := func() string { return ask("") }
 	own, _ := os.ReadFile("/proc/self/oom_score_adj")
 	score, _ := strconv.Atoi(strings.TrimSpace(string(own)))
 	before, lowered := now(), fmt.Sprintf("19 5 %d", min(score+500, 1000))
@@ -728,29 +735,11 @@ func BenchmarkView(b *testing.B) {
 
 // What is paused does nothing, its children neither, and goes on where it was.
 func TestFamily(t *testing.T) {
-	spec := shell(t, `sh -c 'while read x; do echo "$x"; done'; echo end`)
-	hold, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	spec.Stdin, spec.Stdout = hold, w
-	p := start(t, spec)
-	hold.Close()
-	w.Close()
-	if err := p.Exec(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(r)
+	p, out, ask := conversation(t, `sh -c 'while read x; do echo "$x"; done'; echo end`)
 	say := func(word string) {
 		t.Helper()
-		if _, err := in.WriteString(word + "\n"); err != nil || !lines.Scan() || lines.Text() != word {
-			t.Fatal(err, lines.Err(), lines.Text())
+		if got := ask(word); got != word {
+			t.Fatalf("got %q, want %q", got, word)
 		}
 	}
 	say("one")
@@ -761,8 +750,7 @@ func TestFamily(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); ; {
 		stopped := 0
 		walk(p.Pid(), func(pid int) bool {
-			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			if strings.Contains(string(stat), ") T ") {
+			if threadIs(pid, "T") {
 				stopped++
 			}
 			return true
@@ -783,6 +771,6 @@ func TestFamily(t *testing.T) {
 	f.Look(p)
 	f.Stop()
 	p.Kill()
-	gone(t, r)
+	gone(t, out)
 	p.Wait()
 }

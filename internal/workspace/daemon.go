@@ -307,10 +307,7 @@ func (d *daemon) restLocked() {
 func (d *daemon) baseChanged(changes []fusefs.BaseChange) {
 	d.generation.Add(1)
 	d.mu.Lock()
-	instances := make([]*instance, 0, len(d.instances))
-	for i := range d.instances {
-		instances = append(instances, i)
-	}
+	instances := slices.Collect(maps.Keys(d.instances))
 	sessions := make([]*session, 0, len(d.sessions))
 	for s := range d.sessions {
 		sessions = append(sessions, s)

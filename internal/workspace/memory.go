@@ -76,11 +76,11 @@ func (d *daemon) watchInstances() {
 			if !i.ready.Load() {
 				continue
 			}
-			f := familyOf(i.proc.Pid())
-			uses[i.p] = uses[i.p].with(i, f.resident)
+			u := i.proc.Usage()
+			uses[i.p] = uses[i.p].with(i, u.Resident)
 			w, again := seen[i]
-			if !again || f.cpu != w.cpu || f.wants || i.server.InFlight() == 0 || i.server.Asking() {
-				w = watched{f.cpu, time.Now()}
+			if !again || u.CPU != w.cpu || u.Wants || i.server.InFlight() == 0 || i.server.Asking() {
+				w = watched{u.CPU, time.Now()}
 			}
 			if quiet := time.Since(w.moved); quiet > stuckAfter {
 				i.stop(fmt.Errorf("nothing of it has run for %v, with %d requests in flight", quiet.Round(time.Second), i.server.InFlight()))
@@ -161,52 +161,6 @@ func (p *pool) resize(most int) {
 	p.most = most
 	p.log.Info().Int("instances", most).Msg("the memory budget has room for so many instances")
 	p.stepLocked(scheduler.Resize{At: p.now(), Min: 1, Max: most})
-}
-
-// family is a process with its descendants.
-type family struct {
-	resident int64  // bytes
-	cpu      uint64 // ticks
-	wants    bool   // some thread runs or waits for a processor or a disk
-}
-
-// familyOf reads a family from /proc; what has ended counts for nothing.
-func familyOf(pid int) (f family) {
-	dir := fmt.Sprintf("/proc/%d", pid)
-	fields := statFields(dir + "/stat")
-	if len(fields) < 22 {
-		return f
-	}
-	number := func(n int) uint64 { v, _ := strconv.ParseUint(fields[n], 10, 64); return v }
-	// Of proc(5)'s fields these begin with the third: utime is 14, stime 15, rss 24.
-	f.cpu, f.resident = number(11)+number(12), int64(number(21))*int64(os.Getpagesize())
-	threads, _ := os.ReadDir(dir + "/task")
-	for _, t := range threads {
-		if state := statFields(dir + "/task/" + t.Name() + "/stat"); len(state) > 0 && (state[0] == "R" || state[0] == "D") {
-			f.wants = true
-		}
-		children, _ := os.ReadFile(dir + "/task/" + t.Name() + "/children")
-		for child := range strings.FieldsSeq(string(children)) {
-			if id, err := strconv.Atoi(child); err == nil {
-				of := familyOf(id)
-				f.resident, f.cpu, f.wants = f.resident+of.resident, f.cpu+of.cpu, f.wants || of.wants
-			}
-		}
-	}
-	return f
-}
-
-// statFields are the fields of a stat file behind the program's name.
-func statFields(file string) []string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
-	at := strings.LastIndex(string(text), ") ")
-	if at < 0 {
-		return nil
-	}
-	return strings.Fields(string(text[at+2:]))
 }
 
 // physicalMemory is the machine's, in bytes; 0 if it is not known.
