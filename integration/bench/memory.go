@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shadowlsp/integration/stage"
 )
 
 // memory is what a process and those that it started have resident, in bytes,
@@ -51,24 +53,9 @@ func memoryOf(pid int) (m memory) {
 
 // familyMemory is that of a process and its descendants.
 func familyMemory(pid int) (m memory) {
-	for _, id := range family(pid) {
+	for _, id := range stage.Descendants(pid) {
 		of := memoryOf(id)
 		m.now, m.peak, m.cpu = m.now+of.now, m.peak+of.peak, m.cpu+of.cpu
 	}
 	return m
-}
-
-// family is a process and its descendants.
-func family(pid int) []int {
-	all := []int{pid}
-	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	for _, t := range threads {
-		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
-		for child := range strings.FieldsSeq(string(children)) {
-			if id, err := strconv.Atoi(child); err == nil {
-				all = append(all, family(id)...)
-			}
-		}
-	}
-	return all
 }

@@ -158,7 +158,7 @@ func (c *crowd) pause(ctx context.Context, st *stage.Stage, sig syscall.Signal) 
 		c.stopped = []int{status.PID}
 		for _, server := range status.Servers {
 			for _, i := range server.Instances {
-				c.stopped = append(c.stopped, family(i.PID)...)
+				c.stopped = append(c.stopped, stage.Descendants(i.PID)...)
 			}
 		}
 	}

@@ -46,17 +46,25 @@ func observe(pid int) (Process, error) {
 // to the end of t. Those that have ended meanwhile are left out.
 func Family(t testing.TB, pid int) (all []Process) {
 	t.Helper()
+	for _, pid := range Descendants(pid) {
+		if p, err := observe(pid); err == nil {
+			t.Cleanup(p.close)
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Descendants lists a process and all that descend from it, itself first.
+func Descendants(pid int) []int {
 	children := map[int][]int{}
 	for _, p := range Processes() {
 		parent := Parent(p)
 		children[parent] = append(children[parent], p)
 	}
-	for next := []int{pid}; len(next) > 0; next = next[1:] {
-		if p, err := observe(next[0]); err == nil {
-			t.Cleanup(p.close)
-			all = append(all, p)
-			next = append(next, children[p.PID]...)
-		}
+	all := []int{pid}
+	for n := 0; n < len(all); n++ {
+		all = append(all, children[all[n]]...)
 	}
 	return all
 }
