@@ -94,6 +94,9 @@ type Option struct {
 	Keep []json.RawMessage
 	// Inside is the member that is set where the person's value is an object.
 	Inside string
+	// Unsaid is for where the person has no settings of the server at all, and
+	// the server does not then do what its defaults say.
+	Unsaid bool
 }
 
 // Holds says whether the settings belong to a section.
@@ -103,10 +106,19 @@ func (s Settings) Holds(section string) bool {
 
 // Apply puts the settings into a section's value.
 func (s Settings) Apply(value json.RawMessage) json.RawMessage {
+	said := Said(value)
 	for _, o := range s.Options {
-		value = s.set(value, o)
+		if !o.Unsaid || !said {
+			value = s.set(value, o)
+		}
 	}
 	return value
+}
+
+// Said says whether a section's value says anything: null and {} do not.
+func Said(value json.RawMessage) bool {
+	found, object := members(value)
+	return object && len(found) > 0
 }
 
 // With returns the settings with one more option, or another of its name.

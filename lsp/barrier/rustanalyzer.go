@@ -43,6 +43,10 @@ func rustAnalyzer() Profile {
 				// Its workers publish, each as soon as it can: of several, an older
 				// publish may come last, and any of them behind every answer.
 				{Name: "numThreads", Value: Raw(1)},
+				// The snippets that are its default are only there once it was given
+				// any setting (config.rs, apply_change_with_sink): those above would
+				// bring an agent completions that the person's own does not have.
+				{Name: "completion.snippets.custom", Value: Raw(map[string]any{}), Unsaid: true},
 			},
 		},
 		New: func(h Host) Barrier { return newRust(h) },

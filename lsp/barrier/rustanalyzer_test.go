@@ -32,7 +32,7 @@ func TestIncludesLate(t *testing.T) {
 func TestNestedSettings(t *testing.T) {
 	s := rustAnalyzer().Settings
 	for person, want := range map[string]string{
-		`{}`:                              `{"checkOnSave":false,"check":{"workspace":true},"files":{"watcher":"client"},"cargo":{"autoreload":true},"cachePriming":{"enable":false},"numThreads":1}`,
+		`{}`:                              `{"checkOnSave":false,"check":{"workspace":true},"files":{"watcher":"client"},"cargo":{"autoreload":true},"cachePriming":{"enable":false},"numThreads":1,"completion":{"snippets":{"custom":{}}}}`,
 		`{"checkOnSave":{"command":"x"}}`: `{"checkOnSave":{"command":"x","enable":false},"check":{"workspace":true},"files":{"watcher":"client"},"cargo":{"autoreload":true},"cachePriming":{"enable":false},"numThreads":1}`,
 		`{"check":{"a":1},"cachePriming":{"enable":true}}`: `{"check":{"a":1,"workspace":true},"cachePriming":{"enable":false},"checkOnSave":false,"files":{"watcher":"client"},"cargo":{"autoreload":true},"numThreads":1}`,
 	} {

@@ -133,7 +133,7 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 		}
 		if settings.Holds(item.Section) {
 			i.own(result[n])
-			if settings.Nested && string(result[n]) == "null" {
+			if settings.Nested && !barrier.Said(result[n]) {
 				// It would have been ignored, but ours replaces what the person
 				// gave with initialize.
 				result[n] = i.ownSettings()
@@ -147,9 +147,10 @@ func (i *Instance) configuration(params json.RawMessage) (any, error) {
 	return result, nil
 }
 
-// own notes the person's own settings; null says nothing about them.
+// own notes the person's own settings; null says nothing about them, and to a
+// server that nests them {} neither.
 func (i *Instance) own(section json.RawMessage) {
-	if len(section) == 0 || string(section) == "null" {
+	if len(section) == 0 || string(section) == "null" || i.cfg.Profile.Settings.Nested && !barrier.Said(section) {
 		return
 	}
 	i.mu.Lock()

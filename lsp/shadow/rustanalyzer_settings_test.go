@@ -89,6 +89,10 @@ func TestRustAnalyzerSettings(t *testing.T) {
 	if name, found = report(); name != "pull+check" || !strings.Contains(found, "rustc") || strings.Contains(found, "eq_op") || strings.Contains(found, `"rust-analyzer"`) {
 		t.Errorf("%s, cargo check alone: %s", name, found)
 	}
+	change(`{}`) // which it takes for nothing, and keeps what it has
+	if name, found = report(); name != "pull+check" || strings.Contains(found, `"rust-analyzer"`) {
+		t.Errorf("%s, nothing new: %s", name, found)
+	}
 }
 
 // heardCrates are two crates whose server's progress a test hears.
