@@ -24,9 +24,9 @@ const (
 	// known to have before it sets to work.
 	quietTime = 2 * time.Second
 	// sampleTime is how often it is looked at.
-	sampleTime = 50 * time.Millisecond
+	sampleTime = 100 * time.Millisecond
 	// settleTime is when something is wrong.
-	settleTime = 4 * time.Minute
+	settleTime = 10 * time.Minute
 )
 
 // reference is a new process of the bare server on a new copy.
