@@ -5,6 +5,7 @@ var pyrightServer = Server{
 	Name: "pyright", Command: []string{"pyright-langserver", "--stdio"},
 	OpenAsked: true, Registers: true,
 	Project: djangoProject,
+	Ways:    pyrightWays,
 	Small: &Project{
 		Source: "django", Into: "django", Keep: []string{"{dispatch,http,urls,apps}/**/*.py", "utils/*.py", "*.py"},
 	},
@@ -16,8 +17,14 @@ var basedpyrightServer = Server{
 	Name: "basedpyright", Command: []string{"basedpyright-langserver", "--stdio"},
 	OpenAsked: true, Registers: true,
 	Project: djangoProject,
+	Ways:    pyrightWays,
 	Grammar: pythonGrammar,
 }
+
+// pyrightWays: what it infers of functions without annotations depends on what it
+// has looked at before. What shadowlsp hands out shall be what it says of the
+// document that it is shown first.
+var pyrightWays = []Way{{Name: "alone", Alone: true}}
 
 var djangoProject = Project{
 	Source: "django", Into: "django", Keep: []string{"**/*.py"},

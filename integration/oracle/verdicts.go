@@ -123,7 +123,7 @@ func (v *verdicts) reference(ctx context.Context, q question, s scene) (map[stri
 // the documents, and says how they do.
 func (v *verdicts) explain(ctx context.Context, q question, s scene, first map[string]lints, differ []string) (how map[string]string, runs []map[string]lints) {
 	how = map[string]string{}
-	ways := slices.Concat(orders, v.r.server.Ways)
+	ways := slices.Concat(v.r.server.Ways, orders)
 	for _, way := range ways {
 		if len(how) == len(differ) {
 			break

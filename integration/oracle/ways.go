@@ -24,6 +24,9 @@ type Way struct {
 	Past bool
 	// Company has every document open that the run has shown to the server.
 	Company bool
+	// Alone has each document about which the two sides differ in a server of its
+	// own, where no other is open.
+	Alone bool
 }
 
 // orders are the ways of every server: documents opened in the opposite order,
@@ -56,6 +59,9 @@ func others(paths, differ []string) []string {
 
 // run is what a bare server says this way.
 func (w Way) run(ctx context.Context, s scene, differ []string) (map[string]lints, error) {
+	if w.Alone {
+		return w.alone(ctx, s, differ)
+	}
 	if w.Forget {
 		if err := os.RemoveAll(s.caches); err != nil {
 			return nil, err
@@ -76,6 +82,20 @@ func (w Way) run(ctx context.Context, s scene, differ []string) (map[string]lint
 	}
 	found, _, err := fresh(ctx, s)
 	return found, err
+}
+
+// alone is what bare servers say of one document each.
+func (w Way) alone(ctx context.Context, s scene, differ []string) (map[string]lints, error) {
+	w.Alone, w.Order = false, differing
+	all := map[string]lints{}
+	for _, path := range differ {
+		found, err := w.run(ctx, s, []string{path})
+		if err != nil {
+			return nil, err
+		}
+		all[path] = found[path]
+	}
+	return all, nil
 }
 
 // accounts says whether runs of bare servers, of which first is the reference,

@@ -27,7 +27,9 @@ func pyrightLike(name string) Profile {
 			{Path: []string{"initializationOptions", "disablePullDiagnostics"}, Value: Raw(false), Existing: true},
 		},
 		OpenOnly: true,
-		New:      func(h Host) Barrier { return &pyrightBarrier{host: h, server: name} },
+		New: func(h Host) Barrier {
+			return &pyrightBarrier{host: h, server: name, evaluator: pyrightEvaluator{tainted: map[string]bool{}}}
+		},
 	}
 }
 
@@ -74,6 +76,7 @@ type pyrightBarrier struct {
 	// files.
 	asked, watches bool
 	ready          bool // and that is in the host's books
+	evaluator      pyrightEvaluator
 }
 
 // pyrightReload is how long after an event it reads a configuration file.
@@ -81,6 +84,9 @@ const pyrightReload = 100 * time.Millisecond
 
 // Observe implements Barrier.
 func (p *pyrightBarrier) Observe(e Event) {
+	if e.Sent {
+		p.watch.update(func() { p.sentLocked(e.Msg) })
+	}
 	switch e.Msg.Method {
 	case "workspace/didChangeWatchedFiles":
 		var params struct {
@@ -232,8 +238,6 @@ func (p *pyrightBarrier) pullAll(ctx context.Context, uris []string, items map[s
 		open[docuri.Canonical(d.URI)] = d.URI
 	}
 	if len(uris) == 0 {
-		// In an order that is always the same: what it infers may depend on
-		// what it has looked at before.
 		uris = slices.Sorted(maps.Keys(open))
 	}
 	var identifier json.RawMessage
@@ -247,7 +251,7 @@ func (p *pyrightBarrier) pullAll(ctx context.Context, uris []string, items map[s
 			missing = kinded(Unsupported, fmt.Errorf("%s is not open", uri))
 			continue
 		}
-		found, err := pull(ctx, p.host, sent, identifier)
+		found, err := p.check(ctx, sent, identifier)
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,12 @@ package shadow_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // pyrights are pyright and its kin.
@@ -71,6 +75,81 @@ func TestPyrightTakesNoticeOfFiles(t *testing.T) {
 			}
 		}
 		m.same()
+		m.report()
+	})
+}
+
+// What pyright infers of functions that go round in a circle depends on which of
+// them it comes upon first. A lint is what it says of a document that it is shown
+// first, whatever was asked before.
+func TestPyrightSaysTheSameInAnyOrder(t *testing.T) {
+	files := map[string]string{
+		"lib.py": `from functools import wraps
+
+
+def keep(func):
+    @wraps(func)
+    def wrapper(*args, **kwargs):
+        return func(*args, **kwargs)
+    return wrapper
+
+
+def around(marker, func):
+    @wraps(func)
+    def wrapped(*args, **kwargs):
+        return marker(func(*args, **kwargs))
+    return wrapped
+
+
+@keep
+def mark(s):
+    if callable(s):
+        return around(mark, s)
+    return str(s)
+`,
+		"use.py":   "from lib import mark\n\nmark(\"\").none\n",
+		"other.py": "from lib import around, mark\n\naround(mark, len).none\naround(mark, len)(1).none\nmark.none\n",
+	}
+	each(t, pyrights, func(t *testing.T, command []string) {
+		m := newProject(t, command, files)
+		alone := map[string][]string{}
+		for name, text := range files {
+			m.docs = map[string]string{name: text}
+			alone[name] = m.fresh()
+		}
+		m.docs = maps.Clone(files)
+		same := func(what, name string) {
+			t.Helper()
+			if diff := cmp.Diff(alone[name], m.lint(name)); diff != "" {
+				t.Errorf("%s: %s, fresh server (-), this one (+):\n%s", what, name, diff)
+			}
+		}
+		for _, order := range [][]string{
+			{"lib.py", "use.py", "other.py"}, {"lib.py", "other.py", "use.py"}, {"use.py", "lib.py", "other.py"},
+			{"use.py", "other.py", "lib.py"}, {"other.py", "lib.py", "use.py"}, {"other.py", "use.py", "lib.py"},
+		} {
+			for _, name := range order {
+				same(fmt.Sprint(order), name)
+			}
+			m.docs["lib.py"] += "\n" // all is to be checked again
+		}
+		m.sync()
+		if _, err := m.gopls.Call(within(m), "textDocument/hover", map[string]any{
+			"textDocument": map[string]string{"uri": m.uri("other.py")}, "position": map[string]int{"line": 3, "character": 2},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		same("after a hover", "use.py")
+		// All at once.
+		m.docs["lib.py"] += "\n"
+		var all []string
+		for name := range files {
+			all = append(all, alone[name]...)
+		}
+		slices.Sort(all)
+		if diff := cmp.Diff(all, m.lint()); diff != "" {
+			t.Errorf("all, fresh servers (-), this one (+):\n%s", diff)
+		}
 		m.report()
 	})
 }
