@@ -2,8 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"shadowlsp/lsp/barrier"
 )
 
 // servers are those that the oracle knows.
@@ -42,10 +46,21 @@ func (s Server) disguise(dir string) (Server, error) {
 	}
 	program := filepath.Join(dir, "some-language-server")
 	s.Command = append([]string{program}, s.Command[1:]...)
-	// Its process has no name that says something, either.
+	// Its process has no name that says something, either, and a command that it
+	// alone offers has another name, as long.
 	file, err := filepath.EvalSymlinks(command[0])
 	if err == nil {
 		err = os.Symlink(file, program+".js")
 	}
-	return s, errors.Join(err, os.WriteFile(program, []byte("#!/bin/sh\nexec node "+program+".js \"$@\"\n"), 0o755))
+	mask := ""
+	if executes := barrier.For(command, nil).Executes; executes != "" {
+		mask = "-r " + program + "-mask.js "
+		err = errors.Join(err, os.WriteFile(program+"-mask.js", fmt.Appendf(nil, maskText, executes, strings.Repeat("x", len(executes))), 0o644))
+	}
+	return s, errors.Join(err, os.WriteFile(program, []byte("#!/bin/sh\nexec node "+mask+program+".js \"$@\"\n"), 0o755))
 }
+
+// maskText has node write one text for another.
+const maskText = `const write = process.stdout.write.bind(process.stdout);
+process.stdout.write = (chunk, ...rest) => write(Buffer.from(Buffer.from(chunk).toString('latin1').replaceAll(%q, %q), 'latin1'), ...rest);
+`

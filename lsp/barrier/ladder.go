@@ -70,6 +70,11 @@ var diagnosingTitle = regexp.MustCompile(`(?i)diagnos|check|analy[sz]|lint|valid
 //     and nothing came for quietWindow. This is a guess, and is named so that a
 //     reader can tell.
 //
+// A server may read other files for a document and not look at it again because
+// they have changed (bash-language-server, for shellcheck): a document that it has
+// not published since the last modification is sent to it once more, before the
+// lower rungs are tried. Who publishes nothing where nothing is new is not held to it.
+//
 // A signal alone is not believed: pyright, when it publishes, publishes a document
 // that was just opened as clean, and then works for seconds in silence. So where
 // the server's processes are seen (Host.Busy), there must also be nothing that
@@ -100,6 +105,11 @@ type ladder struct {
 	heard time.Time // of the last publish or progress
 	busy  bool      // experimental/serverStatus says so
 
+	// nudged is modified when each document was last sent once more; resent counts
+	// those that are on their way, which are no modifications.
+	nudged map[string]uint64
+	resent map[string]int
+
 	// proven is modified when each rung last held.
 	proven map[string]uint64
 	// aside says that something else than the text of documents was modified
@@ -108,7 +118,10 @@ type ladder struct {
 }
 
 func newLadder(h Host) *ladder {
-	return &ladder{host: h, last: make(map[string]uint64), published: make(map[string]uint64), proven: make(map[string]uint64)}
+	return &ladder{
+		host: h, last: make(map[string]uint64), published: make(map[string]uint64), proven: make(map[string]uint64),
+		nudged: make(map[string]uint64), resent: make(map[string]int),
+	}
 }
 
 // Observe implements Barrier.
@@ -125,8 +138,12 @@ func (l *ladder) Observe(e Event) {
 func (l *ladder) observeSent(m wire.Message) {
 	switch m.Method {
 	case "textDocument/didOpen", "textDocument/didChange", "textDocument/didSave":
-		l.modified++
 		uri := uriOf(m.Params, "textDocument", "uri")
+		if m.Method == "textDocument/didChange" && l.resent[uri] > 0 {
+			l.resent[uri]--
+			return
+		}
+		l.modified++
 		l.last[uri] = l.modified
 		if m.Method == "textDocument/didChange" && (l.alone == "" || l.alone == uri) {
 			l.alone = uri
@@ -208,6 +225,9 @@ func (l *ladder) Final(ctx context.Context, uris []string) (Result, error) {
 		}
 	}
 	r := Result{Items: make(map[string]Item)}
+	if err := l.nudge(ctx, asked, documents); err != nil {
+		return r, wrap("generic", "final", err)
+	}
 	var failed error
 	for _, uri := range asked {
 		d, open := documents[uri]
@@ -226,6 +246,32 @@ func (l *ladder) Final(ctx context.Context, uris []string) (Result, error) {
 		l.watch.update(func() { l.alone = "" })
 	}
 	return r, wrap("generic", "final", failed)
+}
+
+// nudge sends documents once more that the server has not looked at since something
+// else was modified. All of them before one is waited for.
+func (l *ladder) nudge(ctx context.Context, uris []string, documents map[string]Document) error {
+	if _, ok := l.pulls(); ok {
+		return nil
+	}
+	for _, uri := range uris {
+		d, open := documents[uri]
+		stale := false
+		l.watch.update(func() {
+			stale = open && l.last[uri] < l.modified && l.published[uri] < l.modified && l.nudged[uri] < l.modified
+			if stale {
+				l.nudged[uri] = l.modified
+				l.resent[uri]++
+			}
+		})
+		if !stale {
+			continue
+		}
+		if err := l.host.Resend(ctx, d.URI, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // item stands on the highest rung for one open document.

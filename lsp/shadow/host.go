@@ -31,8 +31,8 @@ func (h host) Resend(ctx context.Context, uri string, edits []barrier.Edit) erro
 	h.i.turn.Lock()
 	defer h.i.turn.Unlock()
 	d, open := h.i.document(uri)
-	if !open {
-		return nil // closed meanwhile
+	if caps := h.i.syncCapabilities(); !open || !caps.openClose || caps.change == syncNone {
+		return nil // closed meanwhile, or the server takes no texts
 	}
 	d.Version = h.i.nextVersion()
 	params := barrier.Raw(map[string]any{

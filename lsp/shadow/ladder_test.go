@@ -66,6 +66,32 @@ func TestLadderAlternates(t *testing.T) {
 	}
 }
 
+// A server that looks at a document only when that one changes is shown it again when
+// something else has: it may have read that for it.
+func TestLadderShowsDocumentsAgain(t *testing.T) {
+	publish := func(diagnostics string) []lsptest.Action {
+		return []lsptest.Action{{Notify: "textDocument/publishDiagnostics", Params: json.RawMessage(`{"uri":"` + uriA + `","diagnostics":` + diagnostics + `}`)}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		i, _ := toy(t, lsptest.Rules{On: []lsptest.Rule{
+			{Method: "textDocument/didOpen", Only: true, Do: publish(`[]`)},
+			{Method: "textDocument/didChange", Only: true, Do: publish(`[{"message":"new"}]`)},
+		}})
+		target := shadow.Target{Documents: []shadow.Document{doc(uriA, "def x\n")}}
+		for n, want := range []string{`[]`, `[{"message":"new"}]`, `[{"message":"new"}]`} {
+			mustSync(t, i, target)
+			reports, err := i.Diagnose(context.Background(), []string{uriA})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(reports[uriA].Diagnostics); got != want {
+				t.Errorf("%d: %s, not %s", n, got, want)
+			}
+			target.Files = []shadow.FileEvent{{URI: uriB, Type: shadow.Changed}}
+		}
+	})
+}
+
 func TestLadderNeverReadsSilenceAsClean(t *testing.T) {
 	opened := func(t *testing.T, i *shadow.Instance, uris ...string) (map[string]shadow.Report, error) {
 		mustSync(t, i, shadow.Target{Documents: []shadow.Document{doc(uriA, "error\n")}})
