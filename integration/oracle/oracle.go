@@ -203,7 +203,7 @@ func (r *run) steps(ctx context.Context, questions chan<- question) error {
 		if err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
-		q := question{step: step, branch: b.name, said: map[string]lints{}, began: time.Now()}
+		q := question{step: step, branch: b.name, said: map[string]lints{}, torn: map[string]lints{}, began: time.Now()}
 		withheld := step == r.cfg.withhold
 		if q.did, err = r.edit(ctx, b, withheld); err != nil {
 			return fmt.Errorf("step %d: %s: %w", step, q.did.what, err)
@@ -274,7 +274,7 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 	q.whole = true
 	for path, found := range all {
 		if earlier, both := q.said[path]; both && !slices.Equal(earlier, found) {
-			q.torn = append(q.torn, path)
+			q.torn[path] = earlier
 		}
 		q.said[path] = found
 	}

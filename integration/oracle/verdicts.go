@@ -23,8 +23,8 @@ type question struct {
 	said    map[string]lints // by path
 	whole   bool             // said is of the whole workspace
 	refused []string
-	shown   []string // documents that shadowlsp's server has seen in the run
-	torn    []string // documents of which two lints of one state differ
+	shown   []string         // documents that shadowlsp's server has seen in the run
+	torn    map[string]lints // the first answers, where a second one in the same state was another
 	began   time.Time
 }
 
@@ -179,12 +179,24 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 	}
 	differ := q.differences(said)
 	how, runs := v.explain(ctx, q, s, said, differ)
+	first := q.first()
+	firstDiffer := first.differences(said)
+	firstHow, _ := v.explain(ctx, first, s, said, firstDiffer)
 	if ctx.Err() != nil {
 		return // what was cut short explains nothing
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.count(q)
+	for _, path := range slices.Sorted(maps.Keys(q.torn)) {
+		v.differ++
+		if accounted(path, differ, how) && accounted(path, firstDiffer, firstHow) {
+			v.explained["both answers"]++
+			v.tell(q, "explained: %s was asked twice in one state: bare servers say both", path)
+		} else {
+			v.tell(q, "DIFFERENT from itself: %s was asked twice in one state", path)
+		}
+	}
 	for _, path := range differ {
 		v.differ++
 		if how[path] == "" {
@@ -215,14 +227,21 @@ func (v *verdicts) count(q question) {
 	for _, why := range q.refused {
 		v.tell(q, "refused: %s", why)
 	}
-	for _, path := range q.torn {
-		v.differ++
-		v.tell(q, "DIFFERENT from itself: %s was asked twice in one state", path)
-	}
 	for _, found := range q.said {
 		v.documents++
 		v.diagnostics += len(found)
 	}
+}
+
+// first is the question with its first answers where the second ones are others.
+func (q question) first() question {
+	q.said, q.whole = q.torn, false
+	return q
+}
+
+// accounted says whether a document's answer is that of a bare server.
+func accounted(path string, differ []string, how map[string]string) bool {
+	return !slices.Contains(differ, path) || how[path] != ""
 }
 
 // differences lists the documents about which the two sides differ.
