@@ -90,7 +90,7 @@ func validity(watched bool) time.Duration {
 func (v *View) entry(out *fuse.EntryOut, n *node, on overlay.Node, watched bool) {
 	out.NodeId, out.Generation = n.id, 1
 	out.SetEntryTimeout(validity(watched))
-	out.SetAttrTimeout(validity(watched))
+	out.SetAttrTimeout(validity(watched && !on.Elsewhere))
 	v.fill(&out.Attr, on)
 }
 

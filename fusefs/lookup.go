@@ -136,7 +136,7 @@ func (v *View) getAttr(n *node, out *fuse.AttrOut) fuse.Status {
 	watched := v.parentWatched(n)
 	_, on, st := v.current(n)
 	if st == fuse.OK {
-		out.SetTimeout(validity(watched))
+		out.SetTimeout(validity(watched && !on.Elsewhere))
 		v.fill(&out.Attr, on)
 		return fuse.OK
 	}

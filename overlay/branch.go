@@ -24,6 +24,7 @@ type Branch struct {
 	name    string
 	from    string
 	created time.Time
+	since   Time // when the oldest began of the branches that it was forked from; no version of a layer is older
 
 	// chain is what the branch shows; nil once it is dropped. Stored with write
 	// and the mutex of the chain's old top held, so that who holds that mutex

@@ -642,6 +642,45 @@ func TestBaseMtimeNeverGoesBack(t *testing.T) {
 	}
 }
 
+// What the person builds is no newer than the branches that are there, nor their
+// forks; also after the store was opened again.
+func TestOutputsAreNoNewerThanBranches(t *testing.T) {
+	var o Options
+	b := newBranch(t, func(x *Options) { o = *x })
+	for _, name := range []string{"dir/CACHEDIR.TAG", "other/y"} {
+		check(t, os.WriteFile(b.inBase(name), nil, 0o600))
+	}
+	early := must(b.store.Create("early", CreateOptions{Keep: true}))(t)
+	check(t, early.WriteFile("other/x", []byte("mine"), 0))
+	built := time.Now().Add(time.Hour)
+	check(t, os.Chtimes(b.inBase("dir/file"), built, built))
+	check(t, os.Chtimes(b.inBase("other/y"), built, built))
+	fork := must(early.Fork("fork", true))(t)
+	late := must(b.store.Create("late", CreateOptions{}))(t)
+	late.since = timeOf(built.Add(time.Minute).UnixNano()) // it begins then
+	for _, x := range []*Branch{early, fork, late} {
+		n := lookup(t, x, "dir/file")
+		if own := x == late; (n.Attr.Mtime.Sec == built.Unix()) != own || !n.Elsewhere {
+			t.Errorf("%s: %v, built %v", x.Name(), n.Attr.Mtime, built)
+		}
+		if mine := lookup(t, early, "other/x"); x != late && !n.Attr.Mtime.Before(mine.Attr.Mtime) {
+			t.Errorf("%s: %v is not older than what the branch made, %v", x.Name(), n.Attr.Mtime, mine.Attr.Mtime)
+		}
+		if n := lookup(t, x, "other/y"); n.Attr.Mtime.Sec != built.Unix() || n.Elsewhere {
+			t.Errorf("%s: what is nobody's output is %v", x.Name(), n.Attr.Mtime)
+		}
+	}
+	was := lookup(t, fork, "dir/file").Attr.Mtime
+	check(t, b.store.Close())
+	s := mustOpen(t, o)
+	defer s.Close()
+	for _, name := range []string{"early", "fork"} {
+		if n := lookup(t, must(s.Branch(name))(t), "dir/file"); n.Attr.Mtime != was {
+			t.Errorf("%s, opened again: %v, was %v", name, n.Attr.Mtime, was)
+		}
+	}
+}
+
 // TestClose: what is called too late says so, and a File can still be closed.
 func TestClose(t *testing.T) {
 	b := newBranch(t)

@@ -42,7 +42,8 @@
 // # Times and inode numbers
 //
 // Files of the base show their own, but never an earlier mtime than they showed
-// before: then they show the present. A version that the branch makes (an
+// before: then they show the present. Of a folder with CACHEDIR.TAG they show none
+// later than the branch's beginning (outputs.go). A version that the branch makes (an
 // agent's write, the first copy) has an mtime and ctime that no other version
 // in the store has, later than those of the version it replaces, and not in
 // the whole second of the base file's mtime; when the replaced version was

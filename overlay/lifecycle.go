@@ -33,6 +33,7 @@ func (s *Store) create(name string, o CreateOptions) (*Branch, error) {
 	}
 	b := &Branch{store: s, name: name, from: o.From, created: s.clock(), keep: o.Keep}
 	b.feed.rev = 1
+	b.since = s.now()
 	below := &chain{}
 	if o.From != "" {
 		parent, err := s.Branch(o.From)
@@ -43,7 +44,9 @@ func (s *Store) create(name string, o CreateOptions) (*Branch, error) {
 			return nil, err
 		}
 		defer s.releaseChain(below) // freeze's reference; b takes its own
+		b.since = parent.since
 	}
+	s.begin(b.since)
 	b.chain.Store(s.onTop(below))
 	b.write.Lock() // before others can find it
 	defer b.write.Unlock()

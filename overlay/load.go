@@ -47,7 +47,11 @@ func (s *Store) loadBranch(file string, layers map[string]*layer) ([]Repair, err
 		// swept away with the rubbish.
 		return nil, &Error{Op: "open store", Path: "branches/" + file, Kind: Corrupt, Err: err}
 	}
-	b := &Branch{store: s, name: r.Name, from: r.From, created: r.Created, keep: true}
+	b := &Branch{store: s, name: r.Name, from: r.From, created: r.Created, since: r.Since, keep: true}
+	if b.since.IsZero() {
+		b.since = timeOf(b.created.UnixNano()) // written by an earlier release
+	}
+	s.begin(b.since)
 	b.feed.rev = 1
 	var repairs []Repair
 	get := func(ids []string, top bool) *chain {

@@ -82,6 +82,7 @@ func (b *Branch) nodeOf(path string, h *hit) (Node, error) {
 				n.Attr.Mtime = later(n.Attr.Mtime, t)
 				n.Stamp = mixTime(n.Stamp, t) | baseBit
 			}
+			b.dated(&n, h.low)
 		}
 		if h.mark != nil && isReg(st.Mode) {
 			m := h.mark.mark

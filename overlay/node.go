@@ -32,6 +32,9 @@ type Node struct {
 	Version uint64 // identity of the content version (see package doc)
 	Stamp   uint64 // changes with every change of bytes or attributes
 	Attr    Attr   // at the time of the look-up
+	// Elsewhere: other branches may show another mtime of this Version, without
+	// anything of theirs at Path.
+	Elsewhere bool
 
 	branch *Branch
 	file   *file  // a layer's file; nil: base, or a directory

@@ -17,6 +17,7 @@ type record struct {
 	Name        string
 	From        string `json:",omitempty"`
 	Created     time.Time
+	Since       Time
 	Layers      []string // top first
 	Checkpoints []recordedCheckpoint
 }
@@ -52,7 +53,7 @@ func (b *Branch) recordChain(c *chain) error {
 	if !b.keep {
 		return nil
 	}
-	r := record{Name: b.name, From: b.from, Created: b.created, Layers: ids(c)}
+	r := record{Name: b.name, From: b.from, Created: b.created, Since: b.since, Layers: ids(c)}
 	for _, cp := range b.checkpoints {
 		r.Checkpoints = append(r.Checkpoints, recordedCheckpoint{cp.Checkpoint, ids(cp.chain)})
 	}

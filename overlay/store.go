@@ -60,6 +60,8 @@ type Store struct {
 
 	seen  seen
 	apart apart
+	// began is when the oldest branch did (ns); 0: there was none. It never grows.
+	began atomic.Int64
 
 	// applying is held by the one who changes the base.
 	applying sync.Mutex

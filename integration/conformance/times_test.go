@@ -251,6 +251,48 @@ func TestCargoAcrossSwitches(t *testing.T) {
 	}
 }
 
+// The person builds in the folder, too. What cargo keeps of that is newer than what a
+// branch had edited before, and made of another text.
+func TestCargoBesideThePersonsBuilds(t *testing.T) {
+	t.Parallel()
+	need.Tool(t, "cargo")
+	v := over(t, cargoFiles)
+	v.before = nil // it is built in
+	b := v.create("b")
+	v.agent(b, "lib/src/lib.rs", "pub fn word() -> &'static str { \"of b\" }\n")
+	saved := strings.Replace(cargoFiles["lib/src/lib.rs"], "base", "saved", 1)
+	must(t, os.WriteFile(filepath.Join(v.root, "lib/src/lib.rs"), []byte(saved), 0o644))
+	const run, age = "cargo run -q --offline", "stat -c %.9Y target/debug/app"
+	if got := native(t, v.root, run); got != "saved\n" {
+		t.Fatalf("the person's: %q", got)
+	}
+	late := v.create("late")
+	v.sync()
+	built := native(t, v.root, age)
+	for range 3 {
+		v.switchTo(b)
+		if got := v.sh(age); got >= built {
+			t.Errorf("in a branch that began before the person built: from %s, and built %s", got, built)
+		}
+		v.switchTo(late)
+		if got := v.sh(age); got != built {
+			t.Errorf("in a branch that began later: from %s, and built %s", got, built)
+		}
+	}
+	for range 2 {
+		v.switchTo(b)
+		if got := v.sh(run); got != "of b\n" {
+			t.Errorf("b: %q", got)
+		}
+		for _, other := range []*overlay.Branch{late, v.branch} {
+			v.switchTo(other)
+			if got := v.sh(run); got != "saved\n" {
+				t.Errorf("another: %q", got)
+			}
+		}
+	}
+}
+
 var cargoFiles = map[string]string{
 	"Cargo.toml":      "[workspace]\nmembers = [\"app\", \"lib\"]\nresolver = \"2\"\n",
 	"app/Cargo.toml":  "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\nlib = { path = \"../lib\" }\n",

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -131,4 +132,30 @@ func TestRustGenerated(t *testing.T) {
 	b.edit(t, w.text("lib/build.rs", script("i32", "2")))
 	b.clean(t, "lib/src/lib.rs")
 	a.names(t, "lib/src/lib.rs", "u8")
+}
+
+// The person builds in the folder, too. What cargo keeps of that is of the person's
+// text, and newer than what a branch has edited before: cargo compares times.
+func TestRustBesideThePersonsBuilds(t *testing.T) {
+	need.Tool(t, "rust-analyzer")
+	need.Tool(t, "cargo")
+	files := maps.Clone(crates)
+	delete(files, "lib/build.rs") // with one, cargo compares the newest file's time exactly
+	w := newWorld(t, files)
+	w.before = nil // it is built in
+	w.serve(t)
+	defer w.git(t, "clean", "-dfxq")
+	defer w.git(t, "checkout", "-q", ".")
+	build := func() { w.output(t, "cargo", "check", "--offline", "--quiet", "--workspace", "--all-targets") }
+	build()
+	a := w.agent(t, attach{branch: "a"})
+	a.clean(t, "app/src/main.rs")
+	for n := range 2 {
+		mine := fmt.Sprintf("mine%d", n)
+		// What rustc alone says.
+		a.edit(t, w.text("lib/src/lib.rs", crateText("i32")+"pub fn g() {\n    let "+mine+" = String::new();\n    drop("+mine+");\n    drop("+mine+");\n}\n"))
+		w.write(t, "lib/src/lib.rs", crateText("i32")+fmt.Sprintf("// saved %d\n", n))
+		build()
+		a.names(t, "lib/src/lib.rs", "moved value: `"+mine)
+	}
 }

@@ -85,7 +85,7 @@ func (r *rustBarrier) final(ctx context.Context, uris []string) (Result, error) 
 			same, status = r.busy == before && r.status.Quiescent && !r.rebuilds(), r.status
 		})
 		if same {
-			return rustResult(name, items, status)
+			return rustResult(name, items, r.host.Table(), status)
 		}
 	}
 	return Result{}, errors.New("it keeps loading the workspace")
@@ -197,12 +197,13 @@ func (r *rustBarrier) arrive(ctx context.Context) error {
 }
 
 // rustResult makes the result of what was proven, or the error that there is no
-// truth in it.
-func rustResult(name string, items map[string]Item, s rustStatus) (Result, error) {
+// truth in it. A build script that does not compile has errors, in its own file; one
+// that fails has none anywhere, and what depends on it looks clean.
+func rustResult(name string, items map[string]Item, table map[string]Published, s rustStatus) (Result, error) {
 	message := strings.TrimSpace(s.Message)
 	failed := s.Health == "error" || strings.Contains(message, "cargo check failed to start") ||
 		strings.Contains(message, "Failed to discover workspace") ||
-		strings.Contains(message, rustScriptsFailed) && !anyRustError(items)
+		strings.Contains(message, rustScriptsFailed) && !anyRustError(items, table)
 	if failed {
 		return Result{}, kinded(LoadFailed, errors.New(message))
 	}
@@ -213,15 +214,24 @@ func rustResult(name string, items map[string]Item, s rustStatus) (Result, error
 	return result, nil
 }
 
-func anyRustError(items map[string]Item) bool {
+func anyRustError(items map[string]Item, table map[string]Published) bool {
 	for _, item := range items {
-		var all []struct{ Severity int }
-		if json.Unmarshal(item.Diagnostics, &all) == nil &&
-			slices.ContainsFunc(all, func(d struct{ Severity int }) bool { return d.Severity == 1 }) {
+		if hasRustError(item.Diagnostics) {
+			return true
+		}
+	}
+	for _, p := range table {
+		if hasRustError(p.Diagnostics) {
 			return true
 		}
 	}
 	return false
+}
+
+func hasRustError(diagnostics json.RawMessage) bool {
+	var all []struct{ Severity int }
+	return json.Unmarshal(diagnostics, &all) == nil &&
+		slices.ContainsFunc(all, func(d struct{ Severity int }) bool { return d.Severity == 1 })
 }
 
 func (r *rustBarrier) await(ctx context.Context, met func() (bool, error)) error {

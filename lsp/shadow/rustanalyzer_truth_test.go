@@ -46,6 +46,10 @@ func TestRustAnalyzerSaysWhatAFreshOneSays(t *testing.T) {
 		{"the script edited", func() {
 			m.both("lib/build.rs", "fn main() {\n    println!(\"cargo::rustc-check-cfg=cfg(odd)\");\n}\n")
 		}},
+		{"a script that does not compile", func() {
+			m.both("lib/build.rs", "fn main() {\n    missing();\n}\n")
+			m.expect(m.lint("app/src/main.rs")) // the error is the script's, and no reason to refuse
+		}},
 		{"a script that fails", func() {
 			m.both("lib/src/lib.rs", rustLib)
 			m.both("lib/build.rs", "fn main() {\n    std::fs::read(\"none\").unwrap();\n}\n")
