@@ -206,6 +206,9 @@ func (v *View) list(n *node) ([]fuse.DirEntry, fuse.Status) {
 	if st := v.allowed(self, unix.R_OK); st != fuse.OK {
 		return nil, st
 	}
+	if !v.trial.on.Load() { // which is ours
+		v.asked.about(path + listing)
+	}
 	found, err := v.branch.ReadDir(path)
 	if err != nil {
 		return nil, status(err)

@@ -47,6 +47,7 @@ func (v *View) lookup(parent *node, name string, out *fuse.EntryOut) fuse.Status
 				return st
 			}
 		}
+		v.asked.about(path)
 		on, err := v.branch.Lookup(path)
 		if overlay.KindOf(err) == overlay.NotExist {
 			keep := v.absent(parent, name, watched)

@@ -46,6 +46,8 @@ type Config struct {
 	UserNS bool
 	// Fixed: the view shows one branch for as long as it lives.
 	Fixed bool
+	// Asks has the view remember what is asked about: see [View.Asked].
+	Asks bool
 }
 
 // View shows a branch to the kernel through one mount.
@@ -69,6 +71,7 @@ type View struct {
 	writers fileCache    // of files; see noopen.go
 	seed    maphash.Seed // of the positions in listings
 	trial   trial
+	asked   *asked // nil: nobody wants to know
 	// noOpenDir: the kernel reads directories without opening them.
 	noOpenDir bool
 	listings  listings
@@ -126,6 +129,9 @@ func Serve(dev *os.File, cfg Config) (*View, error) {
 		writers:       fileCache{limit: maxWriters},
 	}
 	v.origin = overlay.Origin{View: v}
+	if cfg.Asks {
+		v.asked = &asked{names: map[string]bool{}}
+	}
 	// go-fuse takes a number and closes it itself: give it one of its own.
 	fd, err := unix.FcntlInt(dev.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

@@ -56,11 +56,13 @@ type (
 	}
 	// InstanceDown says that an instance is gone, with its view, or could not
 	// be started. Nothing of it writes any more. Reason is told to those whose
-	// requests fail because of it.
+	// requests fail because of it. Meant: the shell has ended it so that another
+	// process answers; that is no crash, and no failure of what ran or waited.
 	InstanceDown struct {
 		At       time.Duration
 		Instance InstanceID
 		Reason   string
+		Meant    bool
 	}
 	// Switched says that the instance shows the branch of Switch, and only it.
 	Switched struct {

@@ -48,7 +48,7 @@ func (s *Scheduler) hung(in *instance, why string) {
 	if in.state == starting {
 		fresh = 0
 	}
-	s.take(in, why)
+	s.take(in, why, false)
 	s.stop(in)
 	s.crashed(fresh, why)
 }
@@ -61,12 +61,12 @@ func (s *Scheduler) stop(in *instance) {
 }
 
 // down removes an instance. One that was not told to stop has crashed.
-func (s *Scheduler) down(in *instance, reason string) {
+func (s *Scheduler) down(in *instance, reason string, meant bool) {
 	was, up := in.state, s.now-in.upAt
 	if was == starting {
 		up = 0
 	}
-	s.take(in, reason)
+	s.take(in, reason, meant)
 	for i := range s.instances {
 		if s.instances[i] == in {
 			s.instances = append(s.instances[:i], s.instances[i+1:]...)
@@ -74,7 +74,7 @@ func (s *Scheduler) down(in *instance, reason string) {
 		}
 	}
 	s.show(in, nil)
-	if was != stopping {
+	if was != stopping && !meant {
 		s.stats.Crashes++
 		s.crashed(up, reason)
 	}

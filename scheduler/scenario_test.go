@@ -140,7 +140,9 @@ func (sc *script) run(words []string) error {
 	case "up":
 		e = InstanceUp{sc.now, id}
 	case "down": // down INSTANCE REASON
-		e = InstanceDown{sc.now, id, rest}
+		e = InstanceDown{sc.now, id, rest, false}
+	case "replaced": // replaced INSTANCE REASON
+		e = InstanceDown{sc.now, id, rest, true}
 	case "switched": // switched INSTANCE [turn=N]
 		e = Switched{sc.now, id, turn}
 	case "settled": // settled INSTANCE [turn=N]

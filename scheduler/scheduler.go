@@ -104,7 +104,7 @@ func (s *Scheduler) apply(e Event) {
 		}
 	case InstanceDown:
 		if in := s.instance(e.Instance); in != nil {
-			s.down(in, e.Reason)
+			s.down(in, e.Reason, e.Meant)
 		}
 	case Switched:
 		if in := s.switching(e.Instance, e.Turn); in != nil {

@@ -246,7 +246,7 @@ func (m *sim) step(e Event) {
 				m.step(Drained{m.now, a.Instance, a.Turn})
 			})
 		case StopInstance:
-			m.after(time.Millisecond, func() { m.step(InstanceDown{m.now, a.Instance, "stopped"}) })
+			m.after(time.Millisecond, func() { m.step(InstanceDown{m.now, a.Instance, "stopped", false}) })
 		case WakeAt:
 			m.wake = a.At
 			m.after(a.At-m.now, func() {

@@ -261,8 +261,9 @@ func (s *Scheduler) park() {
 }
 
 // take removes what an instance was doing, because it died or hung: what ran
-// is tried once more, unless it was to end anyway.
-func (s *Scheduler) take(in *instance, why string) {
+// is tried once more, unless it was to end anyway. Where that was meant it is no
+// failure.
+func (s *Scheduler) take(in *instance, why string, meant bool) {
 	b, st := in.holder, in.state
 	if st == draining {
 		s.chargeDrain(in.shows, s.now-in.since)
@@ -273,12 +274,14 @@ func (s *Scheduler) take(in *instance, why string) {
 	running := in.running
 	in.running = nil
 	s.endHold(in)
-	if st == switching {
+	if st == switching && !meant {
 		s.strike(b, fmt.Errorf("the instance was lost while switching to the branch: %s", why))
 	}
 	for _, r := range running {
 		r.on = nil
-		r.failures++
+		if !meant {
+			r.failures++
+		}
 		switch {
 		case r.ending != 0:
 			s.fail(r, r.ending, fmt.Errorf("it did not end when cancelled: %s", why))

@@ -208,10 +208,10 @@ func (w *world) answer(in *wInstance, well bool) (Event, bool) {
 	switch {
 	case in.stopping:
 		w.gone(in)
-		return InstanceDown{w.now, in.id, "stopped"}, true
+		return InstanceDown{w.now, in.id, "stopped", false}, true
 	case !in.up && bad:
 		w.gone(in)
-		return InstanceDown{w.now, in.id, "did not start"}, true
+		return InstanceDown{w.now, in.id, "did not start", false}, true
 	case !in.up:
 		in.up = true
 		return InstanceUp{w.now, in.id}, true
@@ -272,7 +272,7 @@ func (w *world) random(branches int) error {
 		if len(w.inst) > 0 && w.dice(6) == 0 {
 			in := w.inst[w.dice(len(w.inst))]
 			w.gone(in)
-			return w.step(InstanceDown{w.now, in.id, "killed"})
+			return w.step(InstanceDown{w.now, in.id, "killed", false})
 		}
 	case 8:
 		if w.dice(10) == 0 {
@@ -287,7 +287,7 @@ func (w *world) random(branches int) error {
 		if in := w.find(id); in != nil {
 			return w.step(Settled{w.now, id, in.turn})
 		} else {
-			return w.step([]Event{InstanceUp{w.now, id}, InstanceDown{w.now, id, "?"}, Switched{w.now, id, 1},
+			return w.step([]Event{InstanceUp{w.now, id}, InstanceDown{w.now, id, "?", false}, Switched{w.now, id, 1},
 				SwitchFailed{w.now, id, 1, "?"}, Drained{w.now, id, 1}, Finished{w.now, id, w.nextID}}[w.dice(6)])
 		}
 	case 11, 12:

@@ -62,6 +62,8 @@ type Project struct {
 	Keep, Drop []string
 	// Files are put beside, by path.
 	Files map[string]string
+	// Links are symbolic ones to other sources, by path.
+	Links map[string]string
 }
 
 // find returns the named servers, all for "".
@@ -166,6 +168,15 @@ func (p Project) make(to string) (map[string]string, error) {
 	maps.Copy(texts, p.Files)
 	if err := stage.Plant(to, texts); err != nil {
 		return nil, err
+	}
+	for path, name := range p.Links {
+		source, err := need.FindSource(name)
+		if err == nil {
+			err = os.Symlink(source, filepath.Join(to, path))
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return texts, nil
 }

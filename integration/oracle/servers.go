@@ -18,7 +18,7 @@ var servers = []Server{
 	basedpyrightServer,
 	dockerfileServer,
 	typescriptLanguageServer, vtslsServer, typescript7Server,
-	bashServer, yamlServer, jsonServer, cssServer, htmlServer,
+	bashServer, yamlServer, jsonServer, cssServer, htmlServer, eslintServer,
 	unknown(pyrightServer),
 	unknown(pushing(pyrightServer)),
 	unknown(dockerfileServer), unknown(typescriptLanguageServer), unknown(bashServer),

@@ -104,7 +104,7 @@ func Copy(to, from string) error {
 		return err
 	}
 	return filepath.WalkDir(to, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || entry.Type() == fs.ModeSymlink {
 			return err
 		}
 		st, err := entry.Info()

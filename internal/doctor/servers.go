@@ -22,7 +22,11 @@ func languageServers(ctx context.Context, cfg Config) (found []Finding) {
 		switch s.State {
 		case "used":
 			detail := fmt.Sprintf("%s: %s (%s), with %v", s.Name, strings.Join(s.Command, " "), s.Why, s.With)
-			found = append(found, Finding{Name: name, OK: true, Detail: detail})
+			f := Finding{Name: name, OK: s.Lacks == "", Detail: detail}
+			if !f.OK {
+				f.Detail, f.Lost, f.Remedy = detail+"; "+s.Lacks, "what it would find", "install that in the project"
+			}
+			found = append(found, f)
 		case "missing":
 			found = append(found, Finding{
 				Name: name, Detail: fmt.Sprintf("%s is not on the PATH (%s)", s.Name, s.Why),

@@ -43,6 +43,8 @@ type Found struct {
 	// Projects are folders that hold one of Roots, absolute, the upper ones first;
 	// none below another.
 	Projects []string
+	// Lacking are the Projects without what the server needs there.
+	Lacking []string
 	// Shadowed names the server that is preferred for the same languages; "" where
 	// this is the one to use.
 	Shadowed string
@@ -75,10 +77,31 @@ func (t Table) Find(ctx context.Context, root, search string) []Found {
 			continue // a Makefile is no C
 		}
 		f.Argv = s.installed(ctx, search)
+		f.Lacking = s.lacking(f.Projects)
 		found = append(found, f)
 	}
 	prefer(found)
 	return found
+}
+
+// lacking are the folders in and above which there is not what the server needs.
+func (s Server) lacking(folders []string) (lacking []string) {
+	if s.Needs == "" {
+		return nil
+	}
+	for _, dir := range folders {
+		there := false
+		for up := dir; !there; up = filepath.Dir(up) {
+			_, err := os.Stat(filepath.Join(up, s.Needs))
+			if there = err == nil; up == filepath.Dir(up) {
+				break
+			}
+		}
+		if !there {
+			lacking = append(lacking, dir)
+		}
+	}
+	return lacking
 }
 
 // prefer marks the servers whose languages another takes already: one that is

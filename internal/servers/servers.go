@@ -46,6 +46,9 @@ type Server struct {
 	// EachProject says that it must be given the folders that hold Roots, where
 	// they are below the workspace's.
 	EachProject bool `toml:"each_project"`
+	// Needs is a path that must be in a project, or above it, or the server has nothing
+	// to say there.
+	Needs string `toml:"needs"`
 	// Check are arguments with which the program must succeed to be taken for
 	// installed, and CheckSays an expression that its output must match.
 	Check     []string `toml:"check"`

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,6 +129,17 @@ func TestFind(t *testing.T) {
 				t.Errorf("found %s\nwanted %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// A server that takes a library of the project's says where there is none.
+func TestLacking(t *testing.T) {
+	root, bin := folder(t, map[string]string{
+		"a/eslint.config.js": "", "a/a.js": "", "a/node_modules/eslint/package.json": "", "b/eslint.config.js": "", "b/b.js": "",
+	}, map[string]string{"vscode-eslint-language-server": ""})
+	found := table(t, "").Find(t.Context(), root, bin)
+	if len(found) == 0 || found[0].Name != "eslint" || !slices.Equal(found[0].Lacking, []string{filepath.Join(root, "b")}) {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -103,6 +103,7 @@ func (s documentsSight) look(*branch) error            { return nil }
 func (s documentsSight) settled(context.Context) error { return nil }
 func (s documentsSight) close() error                  { return nil }
 func (s documentsSight) paths() *remap.Map             { return nil }
+func (s documentsSight) asked(string, bool) bool       { return true } // nobody sees what it reads
 
 // reader says what of a server's files it takes from open documents alone, as
 // if they were on its disk.

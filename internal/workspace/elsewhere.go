@@ -60,7 +60,7 @@ func (w *elsewhereWay) Close() error {
 	return errors.Join(w.Base.Close(), os.RemoveAll(w.temp), os.Remove(w.dir))
 }
 
-func (w *elsewhereWay) start(ctx context.Context, spec sandbox.Spec, _ *pool, scratch *branch, log zerolog.Logger) (_ *sandbox.Process, _ sight, err error) {
+func (w *elsewhereWay) start(ctx context.Context, spec sandbox.Spec, p *pool, scratch *branch, log zerolog.Logger) (_ *sandbox.Process, _ sight, err error) {
 	dir := filepath.Join(w.dir, fmt.Sprint(w.mount.Add(1)))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, nil, err
@@ -70,7 +70,7 @@ func (w *elsewhereWay) start(ctx context.Context, spec sandbox.Spec, _ *pool, sc
 		return nil, nil, errors.Join(err, os.Remove(dir))
 	}
 	s := elsewhereSight{dir: dir, at: at, where: remap.New(w.d.root, dir)}
-	s.view, err = fusefs.Serve(at.Fuse, fusefs.Config{Branch: scratch.over, Base: w.Base, Log: log})
+	s.view, err = fusefs.Serve(at.Fuse, fusefs.Config{Branch: scratch.over, Base: w.Base, Log: log, Asks: p.profile().Remembers})
 	if err != nil {
 		at.Fuse.Close()
 		return nil, nil, errors.Join(err, at.Close(), os.Remove(dir))

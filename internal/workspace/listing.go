@@ -32,6 +32,8 @@ type ServerListing struct {
 	Linter  bool   `json:"linter,omitempty"`
 	Files   int    `json:"files,omitempty"` // seen of its languages
 	Install string `json:"install,omitempty"`
+	// Lacks says without what, and where, it has nothing to say; of one that is used.
+	Lacks string `json:"lacks,omitempty"`
 	// With is what it is started with; of one that is used.
 	With *StartedWith `json:"with,omitempty"`
 }
@@ -109,6 +111,7 @@ func ListServers(ctx context.Context, p root.Place, env []string, person string)
 		listed = append(listed, ServerListing{
 			Name: c.profile.Name, Languages: c.ids(), State: "used", Command: c.Command, Why: c.source.String(),
 			Starts: n == 0 || c.fits(), Linter: c.known.Linter(), Files: c.found.Files, With: c.with(files),
+			Lacks: c.lacks(),
 		})
 	}
 	for _, c := range all {
@@ -121,6 +124,14 @@ func ListServers(ctx context.Context, p root.Place, env []string, person string)
 	}
 	slices.SortStableFunc(rest, func(a, b ServerListing) int { return strings.Compare(b.State, a.State) })
 	return append(listed, rest...), nil
+}
+
+// lacks says what projects of it are without, "" for nothing.
+func (c candidate) lacks() string {
+	if len(c.found.Lacking) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("there is no %s in %s: it says nothing of the files there", c.found.Needs, strings.Join(c.found.Lacking, ", "))
 }
 
 // with says what a server is started with.
@@ -183,6 +194,9 @@ func PrintServers(w io.Writer, list []ServerListing) error {
 			note += " (" + s.Instead + " is preferred)"
 		case s.Starts:
 			state += " at once"
+		}
+		if s.Lacks != "" {
+			note += " (" + s.Lacks + ")"
 		}
 		languages := strings.Join(s.Languages, ", ")
 		if s.Linter {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"shadowlsp/scheduler"
@@ -59,7 +60,7 @@ func (p *pool) down(id scheduler.InstanceID, err error) {
 	delete(p.instances, id)
 	delete(p.turns, id)
 	p.generation.Add(1)
-	p.stepLocked(scheduler.InstanceDown{At: p.now(), Instance: id, Reason: err.Error()})
+	p.stepLocked(scheduler.InstanceDown{At: p.now(), Instance: id, Reason: err.Error(), Meant: errors.Is(err, errOutdated)})
 }
 
 // show performs a switch. Where it fails after the folder has changed, nobody

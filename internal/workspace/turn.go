@@ -153,6 +153,9 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		case created:
 			event.Type = shadow.Created
 		}
+		if err := i.outdated(path, event.Type != shadow.Changed); err != nil {
+			return shadow.SyncStats{}, err
+		}
 		target.Files = append(target.Files, event)
 	}
 	sort.Slice(target.Files, func(a, b int) bool { return target.Files[a].URI < target.Files[b].URI })
@@ -170,6 +173,21 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 	i.tells++
 	i.mu.Unlock()
 	return stats, nil
+}
+
+// errOutdated is why a server is replaced that may go by what files were.
+var errOutdated = errors.New("it has read what has changed since")
+
+// outdated is errOutdated where the server may remember what was at a path. Until it is
+// first shown a branch it has read its own program at most, which is the person's.
+func (i *instance) outdated(path string, comes bool) error {
+	i.mu.Lock()
+	tells := i.tells
+	i.mu.Unlock()
+	if tells == 0 || !i.p.profile().Remembers || !i.sight.asked(path, comes) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errOutdated, path)
 }
 
 // baseChanged notes changes of the person's folder; the next sync tells them.

@@ -51,6 +51,9 @@ type sight interface {
 	hazy(st state, uri string) string
 	// paths are where the server finds the folder, or nil: where it is.
 	paths() *remap.Map
+	// asked says whether the server may have come to know what is at a path of its
+	// disk, or that nothing is; comes: there was nothing before, or is nothing now.
+	asked(path string, comes bool) bool
 	// close is called when the process has ended.
 	close() error
 }
@@ -84,13 +87,13 @@ type fullWay struct {
 	decision mode.Decision
 }
 
-func (w *fullWay) start(ctx context.Context, spec sandbox.Spec, _ *pool, scratch *branch, log zerolog.Logger) (*sandbox.Process, sight, error) {
+func (w *fullWay) start(ctx context.Context, spec sandbox.Spec, p *pool, scratch *branch, log zerolog.Logger) (*sandbox.Process, sight, error) {
 	spec.UserNS, spec.NoPIDNamespace = w.decision.UserNS, w.decision.NoPIDNamespace
 	proc, err := sandbox.Start(ctx, spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	view, err := fusefs.Serve(proc.Fuse, fusefs.Config{Branch: scratch.over, Base: w.Base, Log: log, UserNS: spec.UserNS})
+	view, err := fusefs.Serve(proc.Fuse, fusefs.Config{Branch: scratch.over, Base: w.Base, Log: log, UserNS: spec.UserNS, Asks: p.profile().Remembers})
 	if err == nil {
 		if err = proc.Exec(); err == nil {
 			view.SetPoker(fusefs.Poker{Thread: proc.Poker, Wake: proc.Poke})
@@ -119,6 +122,9 @@ func (s viewSight) lacks(state, []string) error       { return nil }
 func (s viewSight) hazy(state, string) string         { return "" }
 func (s viewSight) close() error                      { return s.view.Close() }
 func (s viewSight) paths() *remap.Map                 { return nil }
+func (s viewSight) asked(path string, comes bool) bool {
+	return s.view.Asked(path, comes)
+}
 
 var (
 	_ way   = (*fullWay)(nil)

@@ -9,9 +9,11 @@ import (
 // eslint is the profile of the ESLint server of vscode-langservers-extracted 4.10.0,
 // which is VS Code's. A pull checks the document as it is when the check begins, in
 // order with its changes (eslintServer.js, diagnostics.on: validate). What a check
-// reads besides (configuration files, the plugins' own files) is read for each, but
-// for modules: a plugin, or a file that a configuration imports, is loaded once by
-// node and then stays what it was.
+// reads besides is not: a plugin, or a file that a configuration imports, is loaded
+// once by node and then stays what it was; so do package.json, for how modules are
+// loaded, and what a configuration reads while it is evaluated, which happens once for
+// each time of the file. Plugins keep more (types, what modules export). So where
+// anything changes that the process has looked at another one answers (Remembers).
 //
 // Where the check fails, or the configuration is wrong, the answer is empty; that it
 // was so comes before it, as eslint/status. Without ESLint in the project's
@@ -26,7 +28,7 @@ func eslint() Profile {
 			{".vue", "vue"}, {".svelte", "svelte"},
 		},
 		Initialize: []Edit{pulled},
-		OpenOnly:   true, AllFiles: true,
+		OpenOnly:   true, AllFiles: true, Remembers: true,
 		New: func(h Host) Barrier { return &eslintBarrier{ladder: newLadder(h)} },
 	}
 }

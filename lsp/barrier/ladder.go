@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"shadowlsp/lsp/docuri"
@@ -71,9 +72,8 @@ var diagnosingTitle = regexp.MustCompile(`(?i)diagnos|check|analy[sz]|lint|valid
 //     reader can tell.
 //
 // A server may read other files for a document and not look at it again because
-// they have changed (bash-language-server, for shellcheck): a document that it has
-// not published since the last modification is sent to it once more, before the
-// lower rungs are tried. Who publishes nothing where nothing is new is not held to it.
+// they have changed (bash-language-server, for shellcheck): a document that was not
+// modified last is changed and changed back, before the lower rungs are tried. Who publishes nothing where nothing is new is not held to it.
 //
 // A signal alone is not believed: pyright, when it publishes, publishes a document
 // that was just opened as clean, and then works for seconds in silence. So where
@@ -105,9 +105,12 @@ type ladder struct {
 	heard time.Time // of the last publish or progress
 	busy  bool      // experimental/serverStatus says so
 
-	// nudged is modified when each document was last sent once more; resent counts
-	// those that are on their way, which are no modifications.
-	nudged map[string]uint64
+	// news counts what the server may have to look at documents again for:
+	// modifications, and files that changed of which it did not ask to hear. sent is
+	// that when each document was sent last; resent counts those on their way that are
+	// sent once more, which are no modifications.
+	news   uint64
+	sent   map[string]uint64
 	resent map[string]int
 
 	// proven is modified when each rung last held.
@@ -120,7 +123,7 @@ type ladder struct {
 func newLadder(h Host) *ladder {
 	return &ladder{
 		host: h, last: make(map[string]uint64), published: make(map[string]uint64), proven: make(map[string]uint64),
-		nudged: make(map[string]uint64), resent: make(map[string]int),
+		sent: make(map[string]uint64), resent: make(map[string]int),
 	}
 }
 
@@ -144,7 +147,8 @@ func (l *ladder) observeSent(m wire.Message) {
 			return
 		}
 		l.modified++
-		l.last[uri] = l.modified
+		l.news++
+		l.last[uri], l.sent[uri] = l.modified, l.news
 		if m.Method == "textDocument/didChange" && (l.alone == "" || l.alone == uri) {
 			l.alone = uri
 		} else {
@@ -152,12 +156,32 @@ func (l *ladder) observeSent(m wire.Message) {
 		}
 	case "textDocument/didClose":
 		l.modified++
+		l.news++
 		delete(l.last, uriOf(m.Params, "textDocument", "uri"))
 		l.alone, l.aside = "?", true
 	case "workspace/didChangeWatchedFiles", "workspace/didChangeConfiguration", "workspace/didChangeWorkspaceFolders":
 		l.modified++
+		l.news++
 		l.alone, l.aside = "?", true
 	}
+}
+
+// Touched implements Toucher.
+func (l *ladder) Touched(files []File) {
+	open := make(map[string]bool)
+	for _, d := range l.host.Documents() {
+		if p, ok := docuri.Path(d.URI); ok {
+			open[p] = true // its text is sent
+		}
+	}
+	if !slices.ContainsFunc(files, func(f File) bool { return !open[f.Path] }) {
+		return
+	}
+	l.watch.update(func() {
+		l.news++
+		l.alone, l.aside = "?", true
+		clear(l.proven)
+	})
 }
 
 func (l *ladder) observeReceived(m wire.Message) {
@@ -258,14 +282,22 @@ func (l *ladder) nudge(ctx context.Context, uris []string, documents map[string]
 		d, open := documents[uri]
 		stale := false
 		l.watch.update(func() {
-			stale = open && l.last[uri] < l.modified && l.published[uri] < l.modified && l.nudged[uri] < l.modified
+			// What was published since may be of a check that had begun before.
+			stale = open && l.sent[uri] < l.news
 			if stale {
-				l.nudged[uri] = l.modified
-				l.resent[uri]++
+				l.sent[uri] = l.news
+				l.resent[uri] += 2
+				clear(l.proven)
+				l.heard = time.Now()
 			}
 		})
 		if !stale {
 			continue
+		}
+		// Some servers do nothing where the text is what it was.
+		other := Edit{Path: []string{"contentChanges"}, Value: Raw([]map[string]string{{"text": d.Text + "\n"}})}
+		if err := l.host.Resend(ctx, d.URI, []Edit{other}); err != nil {
+			return err
 		}
 		if err := l.host.Resend(ctx, d.URI, nil); err != nil {
 			return err

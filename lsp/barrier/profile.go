@@ -48,6 +48,10 @@ type Profile struct {
 	// decides what project it is in, and which the server looks for only once
 	// while any document that is below them is open.
 	Nearest []string
+	// Remembers says that what it has read of a file, or that there was none, it may
+	// go by for as long as it runs: where such a file changes, another process has
+	// to answer.
+	Remembers bool
 	// AllFiles says that every change of a file is told, whatever the server
 	// has registered.
 	AllFiles bool
