@@ -7,7 +7,8 @@
 // of small random edits. A run (oracle.go) has several branches, each with an
 // agent of its own at the port of a real daemon with real mounts. Each step makes
 // one edit on one branch and asks for the lints of the edited file, of files that
-// mention what was edited, and at times of the whole workspace. The state that
+// mention what was edited, and at times of the whole workspace. For servers that
+// believe what is built (build.go) the person builds in the folder meanwhile. The state that
 // was asked about goes to a [reference]: a new process of the bare server on a
 // new copy of the project with the same files changed, and the same open. What
 // the two say is compared document by document and diagnostic by diagnostic.

@@ -106,6 +106,9 @@ func play(ctx context.Context, cfg config, s Server, seed uint64, out io.Writer)
 		}
 		defer r.bare.close()
 	}
+	if err := r.build(ctx, nil, ""); err != nil {
+		return nil, err
+	}
 	r.verdicts = newVerdicts(r)
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -210,6 +213,11 @@ func (r *run) steps(ctx context.Context, questions chan<- question) error {
 		}
 		if step < r.cfg.from {
 			continue
+		}
+		if r.server.Builds != nil && r.asking.IntN(everyBuild) == 0 {
+			if err := r.build(ctx, b, q.did.path); err != nil {
+				return fmt.Errorf("step %d: %w", step, err)
+			}
 		}
 		if err := r.ask(ctx, b, &q); err != nil {
 			return fmt.Errorf("step %d: %s: %w", step, q.did.what, err)

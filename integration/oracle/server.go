@@ -35,6 +35,10 @@ type Server struct {
 	// Env is added to the environment; "{cache}" is a folder of each side's own,
 	// "{tools}" that of the pinned tools, "{path}" the PATH.
 	Env []string
+	// Builds is what the person runs in the workspace, before the first step and
+	// at times between an edit and the questions about it, when the file that was
+	// edited has just been saved there without a change.
+	Builds []string
 	// Late has the reference open documents only when the server has nothing to
 	// do any more: of those that come before its settings it forgets some.
 	Late bool
