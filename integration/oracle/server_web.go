@@ -37,8 +37,10 @@ var bashFiles = map[string]string{
 
 // yamlServer works in files with schemas of their own.
 var yamlServer = Server{
-	Name: "yaml", Command: []string{"yaml-language-server", "--stdio"}, OpenAsked: true,
-	Project: Project{Files: yamlFiles},
+	Name: "yaml", Command: []string{"yaml-language-server", "--stdio"}, OpenAsked: true, Late: true,
+	// Else it waits for the schema store, which is to be had or not.
+	Settings: map[string]any{"yaml": map[string]any{"schemaStore": map[string]any{"enable": false}, "kubernetesCRDStore": map[string]any{"enable": false}}},
+	Project:  Project{Files: yamlFiles},
 	Grammar: Grammar{
 		Edit: []string{"**/*.yaml", "**/*.json"},
 		Rules: []Rule{
