@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -22,6 +23,7 @@ import (
 	"shadowlsp/integration/need"
 	"shadowlsp/integration/stage"
 	"shadowlsp/lsp/docuri"
+	"shadowlsp/lsp/union"
 	"shadowlsp/lsp/wire"
 )
 
@@ -43,10 +45,16 @@ const (
 	settling, steady = 100, 10
 )
 
-// side is one of the two that are asked.
+// side is one of those that are asked.
 type side struct {
-	dir string
-	c   *client.Client
+	dir      string
+	c        *client.Client
+	legend   legend
+	within   []string // modifiers of tokens that all sides have, or nil: all
+	commands []string // that it executes
+
+	mu    sync.Mutex // guards the field below
+	edits []any      // that it was to make since a command was given
 }
 
 // capabilities are those of both sides.
@@ -55,7 +63,7 @@ func capabilities() map[string]any {
 	return map[string]any{
 		"general":   map[string]any{"positionEncodings": []string{"utf-16"}},
 		"window":    map[string]any{"workDoneProgress": true},
-		"workspace": map[string]any{"configuration": true, "didChangeWatchedFiles": map[string]any{"dynamicRegistration": true}, "workspaceFolders": true, "symbol": map[string]any{"resolveSupport": map[string]any{"properties": []string{"location.range"}}}, "workspaceEdit": map[string]any{"documentChanges": true, "resourceOperations": []string{"create", "rename", "delete"}}},
+		"workspace": map[string]any{"applyEdit": true, "configuration": true, "didChangeWatchedFiles": map[string]any{"dynamicRegistration": true}, "workspaceFolders": true, "symbol": map[string]any{"resolveSupport": map[string]any{"properties": []string{"location.range"}}}, "workspaceEdit": map[string]any{"documentChanges": true, "resourceOperations": []string{"create", "rename", "delete"}}},
 		"textDocument": map[string]any{
 			"hover":      map[string]any{"contentFormat": []string{"markdown"}},
 			"completion": map[string]any{"completionItem": map[string]any{"snippetSupport": true, "documentationFormat": []string{"markdown"}, "resolveSupport": map[string]any{"properties": []string{"documentation", "detail", "additionalTextEdits"}}}, "contextSupport": true},
@@ -87,10 +95,24 @@ func sameAnswers(t *testing.T, p project) {
 	command := p.needs(t)
 	s := stage.Set(t, p.files)
 	t.Cleanup(func() { must(t, s.Close()) })
-	env := append(slices.Clip(s.Env), "PATH="+filepath.Dir(command[0])+":"+os.Getenv("PATH"))
+	env := p.env(s, command)
 	bare := startBare(t, s, env, command, p)
-	agent := start(t, s.Dir, env, append([]string{need.Shadowlsp(t), "connect", "--"}, command...), p.options)
-	c := comparison{t: t, sides: [3]*side{bare[0], agent, bare[1]}, counts: map[string]int{}}
+	p.link(t, s.Dir)
+	agent := start(t, s.Dir, env, append([]string{need.Shadowlsp(t), "connect", "--"}, command...), project{options: p.options})
+	c := newComparison(t, bare, agent, p)
+	for _, q := range p.queries {
+		c.ask("workspace/symbol", map[string]any{"query": q})
+	}
+	c.everything(p)
+	c.edited(p)
+	c.concludes()
+}
+
+// newComparison opens a project's documents on all sides, and waits until they are
+// loaded.
+func newComparison(t *testing.T, bare [2]*side, agent *side, p project) *comparison {
+	t.Helper()
+	c := &comparison{t: t, sides: [3]*side{bare[0], agent, bare[1]}, never: p.never, counts: map[string]int{}, executed: map[string]bool{}, versions: map[string]int{}, tokens: map[string]answers{}}
 	for _, path := range slices.Sorted(maps.Keys(p.open)) {
 		for _, x := range c.sides {
 			must(t, x.c.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
@@ -98,18 +120,17 @@ func sameAnswers(t *testing.T, p project) {
 			}}))
 		}
 	}
-	c.loaded(p)
-	for _, q := range p.queries {
-		c.ask("workspace/symbol", map[string]any{"query": q})
+	if p.readyAt != "" {
+		c.loaded(p)
 	}
-	c.everything(p)
+	return c
 }
 
-// everything asks about a project's documents.
+// everything asks about a project's documents, as they are.
 func (c *comparison) everything(p project) {
 	c.t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(p.open)) {
-		c.document(path, p.files[path])
+		tokens := c.document(path, p.files[path])
 		step := everyNth
 		if c.merged {
 			step = everyNthMerged
@@ -122,7 +143,14 @@ func (c *comparison) everything(p project) {
 				c.position(path, at)
 			}
 		}
+		c.problems(path)
+		c.tokens[path] = tokens
 	}
+}
+
+// concludes says what came of it.
+func (c *comparison) concludes() {
+	c.t.Helper()
 	c.t.Logf("%d questions, %d with an answer, %d to which two bare servers say different things; answers: %v; of the latter: %v",
 		c.asked, c.answered, len(c.unsteady), c.counts, c.unsteady)
 	if c.answered < c.asked/10 {
@@ -148,7 +176,8 @@ func startBare(t *testing.T, s *stage.Stage, env, command []string, p project) (
 		must(t, err)
 		dir := filepath.Join(top, filepath.Base(s.Dir)) // servers name it
 		must(t, stage.Copy(dir, s.Dir))                 // its .git, too
-		bare[n] = start(t, dir, env, command, p.options)
+		p.link(t, dir)
+		bare[n] = start(t, dir, env, command, p)
 	}
 	return bare
 }
@@ -160,16 +189,19 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func start(t *testing.T, dir string, env, command []string, options map[string]any) *side {
+// start starts one side with a project's options and settings.
+func start(t *testing.T, dir string, env, command []string, p project) *side {
 	t.Helper()
-	c, err := client.Start(client.Config{Command: command, Dir: dir, Env: env, Stderr: t.Output()})
+	x := &side{dir: dir}
+	var err error
+	x.c, err = client.Start(client.Config{Command: command, Dir: dir, Env: env, Stderr: t.Output(), Settings: p.settings, Answer: x.answer})
 	must(t, err)
-	t.Cleanup(func() { c.Close() }) // some servers end with a status of their own
-	x := &side{dir, c}
+	t.Cleanup(func() { x.c.Close() }) // some servers end with a status of their own
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err = c.Initialize(ctx, docuri.FromPath(dir), capabilities(), options)
+	result, err := x.c.Initialize(ctx, docuri.FromPath(dir), capabilities(), p.options)
 	must(t, err)
+	x.legend, x.commands = legendOf(result), union.Commands(result)
 	return x
 }
 
@@ -188,7 +220,10 @@ func positions(text string) (all []point) {
 	return all
 }
 
-// comparison puts questions to both sides.
+// agentSide is the agent's place among the sides.
+const agentSide = 1
+
+// comparison puts questions to all sides.
 type comparison struct {
 	t               *testing.T
 	sides           [3]*side // the bare server, the agent, and the bare server once more
@@ -196,7 +231,11 @@ type comparison struct {
 	counts          map[string]int // answers that say something, by method
 	differences     int
 	merged          bool     // the agent has several servers behind it
-	unsteady        []string // questions to which the bare server says one thing and another
+	never           []string // commands that are not executed
+	executed        map[string]bool
+	versions        map[string]int     // of documents, less 1
+	tokens          map[string]answers // as they were first, by path
+	unsteady        []string           // questions to which the bare server says one thing and another
 }
 
 // maxDifferences ends a test: more say no more.
@@ -215,16 +254,27 @@ func (c *comparison) ask(method string, params map[string]any) answers {
 // askEach is ask with params of each side's own.
 func (c *comparison) askEach(method string, params [3]map[string]any) (raw answers) {
 	c.t.Helper()
-	if c.merged && strings.HasPrefix(method, "textDocument/semanticTokens") {
-		return raw // in the legend of all
-	}
+	return c.compare("", method, params, func(x *side, _ int, raw json.RawMessage) (any, error) {
+		if strings.HasPrefix(method, "textDocument/semanticTokens") {
+			said, _, err := x.tokens(raw, nil)
+			return said, err
+		}
+		var v any
+		err := json.Unmarshal(raw, &v)
+		return comparable(method, v), err
+	})
+}
+
+// compare puts a question, and compares what read makes of the answer of the nth side.
+func (c *comparison) compare(about, method string, params [3]map[string]any, read func(x *side, n int, raw json.RawMessage) (any, error)) (raw answers) {
+	c.t.Helper()
 	c.asked++
 	var said [3]string
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for try := range settling {
 		for n, x := range c.sides {
-			raw[n], said[n] = c.one(x, method, params[n])
+			raw[n], said[n] = c.one(x, method, params[n], func(raw json.RawMessage) (any, error) { return read(x, n, raw) })
 		}
 		if c.merged && strings.HasSuffix(method, "/resolve") && strings.HasPrefix(said[0], fmt.Sprintf("error %d", wire.CodeMethodNotFound)) {
 			return raw // an agent cannot know that this one of its servers has no more to say
@@ -236,11 +286,11 @@ func (c *comparison) askEach(method string, params [3]map[string]any) (raw answe
 	}
 	switch {
 	case said[0] != said[2]:
-		c.unsteady = append(c.unsteady, fmt.Sprint(method, " ", params[0]["position"], params[0]["label"]))
+		c.unsteady = append(c.unsteady, fmt.Sprint(method, " ", about, params[0]["position"], params[0]["label"], params[0]["command"]))
 		return raw
 	case said[0] != said[1]:
 		c.differences++
-		c.t.Errorf("%s %v\n%s", method, params[0], difference(said[0], said[1]))
+		c.t.Errorf("%s %s %v\n%s", method, about, params[0], difference(said[0], said[1]))
 		if c.differences == maxDifferences {
 			c.t.Fatal("and so on")
 		}
@@ -264,8 +314,8 @@ func difference(bare, agent string) string {
 }
 
 // one asks one side and returns the answer, and what is compared of it.
-func (c *comparison) one(x *side, method string, params map[string]any) (json.RawMessage, string) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+func (c *comparison) one(x *side, method string, params map[string]any, read func(json.RawMessage) (any, error)) (json.RawMessage, string) {
+	ctx, cancel := c.patient()
 	defer cancel()
 	raw, err := x.c.Call(ctx, method, x.own(params))
 	var e *wire.Error
@@ -273,11 +323,15 @@ func (c *comparison) one(x *side, method string, params map[string]any) (json.Ra
 		return nil, x.common(fmt.Sprintf("error %d %s", e.Code, places.ReplaceAllString(e.Message, "[]")))
 	}
 	must(c.t, err)
-	var v any
-	must(c.t, json.Unmarshal(raw, &v))
-	data, err := json.Marshal(comparable(method, v))
+	v, err := read(raw)
+	must(c.t, err)
+	data, err := json.Marshal(v)
 	must(c.t, err)
 	return raw, x.common(string(data))
+}
+
+func (c *comparison) patient() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.t.Context(), patience)
 }
 
 // places are offsets among all files that a server has read, in its error messages
@@ -293,6 +347,9 @@ func (x *side) own(params map[string]any) json.RawMessage {
 	return json.RawMessage(strings.ReplaceAll(string(data), "$D", docuri.FromPath(x.dir)))
 }
 
+// placed puts $D in the place of the side's folder.
+func (x *side) placed(s string) string { return strings.ReplaceAll(s, docuri.FromPath(x.dir), "$D") }
+
 // common takes the side's folder out.
 func (x *side) common(s string) string { return strings.ReplaceAll(s, x.dir, "$FOLDER") }
 
@@ -301,7 +358,7 @@ var unordered = map[string]bool{
 	"workspace/symbol": true, "textDocument/references": true, "textDocument/implementation": true, "textDocument/definition": true,
 	"textDocument/completion": true, "textDocument/documentHighlight": true, "callHierarchy/incomingCalls": true,
 	"callHierarchy/outgoingCalls": true, "typeHierarchy/subtypes": true, "typeHierarchy/supertypes": true, "textDocument/rename": true,
-	"codeAction/resolve": true, "textDocument/codeLens": true, "textDocument/documentLink": true,
+	"codeAction/resolve": true, "workspace/executeCommand": true, "textDocument/codeLens": true, "textDocument/documentLink": true,
 }
 
 // private are members that a server hands out to get them back: they name its own
@@ -314,9 +371,7 @@ func comparable(method string, v any) any {
 	case map[string]any:
 		out := map[string]any{}
 		for name, value := range v {
-			if list, isNumbers := value.([]any); name == "data" && isNumbers && strings.HasPrefix(method, "textDocument/semanticTokens") {
-				out[name] = list // tokens
-			} else if !private[name] {
+			if !private[name] {
 				out[name] = comparable(method, value)
 			}
 		}
@@ -347,7 +402,10 @@ func (c *comparison) loaded(p project) {
 	for {
 		var said [3]string
 		for n, x := range c.sides {
-			_, said[n] = c.one(x, "textDocument/definition", params)
+			_, said[n] = c.one(x, "textDocument/definition", params, func(raw json.RawMessage) (v any, err error) {
+				err = json.Unmarshal(raw, &v)
+				return comparable("textDocument/definition", v), err
+			})
 		}
 		if said[0] == said[1] && said[1] == said[2] && strings.Contains(said[0], "$FOLDER") {
 			return

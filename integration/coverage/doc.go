@@ -17,12 +17,16 @@
 // bare server is asked as well: what the two of them do not agree upon is counted
 // and listed, and says nothing about the agent.
 //
-// Several servers behind one connection are asked the same (TestMergedAnswers), but for
-// semantic tokens, which come in a legend of all, and symbols of the workspace, which
-// come from all; and commands are executed in several servers at once, by several
-// agents, to whom the edits come back that belong to them.
+// Commands of code actions are executed, and what they have each side edit is
+// compared; code actions are also asked for at each diagnostic. Semantic tokens are
+// compared by what their numbers stand for, and at the end once more after edits, as
+// deltas.
 //
-// Absent on purpose: diagnostics (integration/oracle), edits, figures.
+// Several servers behind one connection are asked the same (TestMergedAnswers);
+// symbols of the workspace come from all of them. And commands are executed in several
+// servers at once, by several agents, to whom the edits come back that belong to them.
+//
+// Absent on purpose: diagnostics (integration/oracle), figures.
 //
 // `go test` asks at some positions of each file; SHADOWLSP_COVERAGE=full (make
 // coverage) at every one.

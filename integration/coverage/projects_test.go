@@ -1,5 +1,17 @@
 package coverage
 
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"shadowlsp/integration/need"
+	"shadowlsp/integration/stage"
+)
+
 // project is what one server is asked about.
 type project struct {
 	command []string
@@ -17,12 +29,44 @@ type project struct {
 	// has in another way than a bare one, the bare one is given here: see the
 	// comment beside it.
 	options map[string]any
+	// settings are the bare server's, by section of workspace/configuration, for the
+	// same reason.
+	settings map[string]any
+	// links are symbolic ones to sources that scripts/setup has fetched, by path.
+	links map[string]string
+	// alone says that no other server is on the PATH.
+	alone bool
+	// never are commands that are not executed: they do something else than edit.
+	never []string
+}
+
+// env is the environment of a server that command starts, and of shadowlsp.
+func (p project) env(s *stage.Stage, command []string) []string {
+	tools, path := filepath.Dir(command[0]), os.Getenv("PATH")
+	if p.alone {
+		path = strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool { return filepath.Base(filepath.Dir(dir)) == ".tools" }), ":")
+	} else {
+		path = tools + ":" + path
+	}
+	return append(slices.Clip(s.Env), "PATH="+path)
+}
+
+// link makes the project's links below a folder.
+func (p project) link(t *testing.T, dir string) {
+	t.Helper()
+	for path, source := range p.links {
+		must(t, os.Symlink(need.Source(t, source), filepath.Join(dir, path)))
+	}
 }
 
 var projects = map[string]project{
 	"gopls": {
-		command: []string{"gopls"},
+		command:  []string{"gopls"},
+		settings: map[string]any{"gopls": map[string]any{"semanticTokens": true}},
+		// They open a browser, or run tests.
+		never: []string{"gopls.doc", "gopls.free_symbols", "gopls.assembly", "gopls.split_package", "gopls.gc_details", "gopls.run_tests", "gopls.client_open_url"},
 		files: map[string]string{
+			"shadowlsp.toml": goplsSettings,
 			"go.mod":         "module example.test/m\n\ngo 1.24\n",
 			"shape/shape.go": "// Package shape has shapes.\npackage shape\n\nimport \"math\"\n\n// Shape has an area.\ntype Shape interface {\n\tArea() float64\n}\n\n// Circle is round.\ntype Circle struct{ R float64 }\n\n// Area implements Shape.\nfunc (c Circle) Area() float64 { return math.Pi * c.R * c.R }\n\n// Sum adds areas.\nfunc Sum(all ...Shape) (total float64) {\n\tfor _, s := range all {\n\t\ttotal += s.Area()\n\t}\n\treturn total\n}\n",
 			"main.go":        "package main\n\nimport (\n\t\"fmt\"\n\n\t\"example.test/m/shape\"\n)\n\ntype square struct{ a float64 }\n\nfunc (s square) Area() float64 {\n\treturn s.a*s.a\n}\n\nfunc main() {\n\tc := shape.Circle{R: 1}\n\tfmt.Println(shape.Sum(c, square{2}), len(\"😀\"))\n}\n",
@@ -47,22 +91,28 @@ var projects = map[string]project{
 		// With a syntax server of its own the outermost selectionRange ends elsewhere:
 		// the two processes disagree about a newline at the end.
 		options: map[string]any{"tsserver": map[string]any{"useSyntaxServer": "never"}},
-		files: map[string]string{
-			"tsconfig.json": "{\"compilerOptions\": {\"strict\": true, \"target\": \"es2020\", \"module\": \"commonjs\", \"types\": []}, \"include\": [\"src\"]}\n",
-			"src/shape.ts":  "/** It has an area. */\nexport interface Shape {\n  area(): number;\n}\n\n/** It is round. */\nexport class Circle implements Shape {\n  constructor(readonly r: number) {}\n  area() {\n    return Math.PI*this.r ** 2;\n  }\n}\n",
-			"src/main.ts":   "import { Circle, Shape } from './shape';\n\nexport function sum(all: Shape[], from = 0): number {\n  let total = from;\n  for (const s of all) {\n    total += s.area();\n  }\n  return total;\n}\n\nsum([new Circle(1)], '😀'.length);\n",
-		},
-		open:    map[string]string{"src/main.ts": "typescript", "src/shape.ts": "typescript"},
+		files:   typescriptFiles, open: typescriptOpen,
+		queries: []string{"Circle", "sum"}, readyPath: "src/main.ts", readyAt: "area();",
+	},
+	"vtsls": {
+		command:  []string{"vtsls", "--stdio"},
+		settings: map[string]any{"": map[string]any{"typescript": map[string]any{"tsserver": map[string]any{"useSyntaxServer": "never"}}}},
+		files:    typescriptFiles, open: typescriptOpen,
+		queries: []string{"Circle", "sum"}, readyPath: "src/main.ts", readyAt: "area();",
+	},
+	"typescript7": {
+		command: []string{"tsc7", "--lsp", "--stdio"},
+		files:   typescriptFiles, open: typescriptOpen,
 		queries: []string{"Circle", "sum"}, readyPath: "src/main.ts", readyAt: "area();",
 	},
 	"pyright": {
 		command: []string{"pyright-langserver", "--stdio"},
-		files: map[string]string{
-			"pyrightconfig.json": "{}\n",
-			"shape.py":           "\"\"\"Shapes.\"\"\"\nfrom abc import ABC, abstractmethod\n\n\nclass Shape(ABC):\n    \"\"\"It has an area.\"\"\"\n\n    @abstractmethod\n    def area(self) -> float: ...\n\n\nclass Circle(Shape):\n    \"\"\"It is round.\"\"\"\n\n    def __init__(self, r: float):\n        self.r = r\n\n    def area(self) -> float:\n        return 3.14 * self.r * self.r\n",
-			"main.py":            "import os\nfrom shape import Circle, Shape\n\n\ndef total(shapes: list[Shape]) -> float:\n    result = 0.0\n    for s in shapes:\n        result += s.area()\n    return result\n\n\nprint(total([Circle(1)]), len('😀'))\n",
-		},
-		open:    map[string]string{"main.py": "python", "shape.py": "python"},
+		files:   pythonFiles, open: pythonOpen,
+		queries: []string{"Circle", "total"}, readyPath: "main.py", readyAt: "area()",
+	},
+	"basedpyright": {
+		command: []string{"basedpyright-langserver", "--stdio"},
+		files:   pythonFiles, open: pythonOpen,
 		queries: []string{"Circle", "total"}, readyPath: "main.py", readyAt: "area()",
 	},
 	"clangd": {
@@ -78,3 +128,24 @@ var projects = map[string]project{
 		queries: []string{"Circle", "sum"}, readyPath: "main.cpp", readyAt: "area();",
 	},
 }
+
+// goplsSettings are the shadow's; without them gopls has no semantic tokens.
+const goplsSettings = "[servers.gopls.settings.gopls]\nsemanticTokens = true\n"
+
+func init() { maps.Copy(projects, webProjects) }
+
+var typescriptFiles = map[string]string{
+	"tsconfig.json": "{\"compilerOptions\": {\"strict\": true, \"target\": \"es2020\", \"module\": \"commonjs\", \"types\": []}, \"include\": [\"src\"]}\n",
+	"src/shape.ts":  "/** It has an area. */\nexport interface Shape {\n  area(): number;\n}\n\n/** It is round. */\nexport class Circle implements Shape {\n  constructor(readonly r: number) {}\n  area() {\n    return Math.PI*this.r ** 2;\n  }\n}\n",
+	"src/main.ts":   "import { Circle, Shape } from './shape';\n\nexport function sum(all: Shape[], from = 0): number {\n  let total = from;\n  for (const s of all) {\n    total += s.area();\n  }\n  return total;\n}\n\nsum([new Circle(1)], '😀'.length);\n",
+}
+
+var typescriptOpen = map[string]string{"src/main.ts": "typescript", "src/shape.ts": "typescript"}
+
+var pythonFiles = map[string]string{
+	"pyrightconfig.json": "{}\n",
+	"shape.py":           "\"\"\"Shapes.\"\"\"\nfrom abc import ABC, abstractmethod\n\n\nclass Shape(ABC):\n    \"\"\"It has an area.\"\"\"\n\n    @abstractmethod\n    def area(self) -> float: ...\n\n\nclass Circle(Shape):\n    \"\"\"It is round.\"\"\"\n\n    def __init__(self, r: float):\n        self.r = r\n\n    def area(self) -> float:\n        return 3.14 * self.r * self.r\n",
+	"main.py":            "import os\nfrom shape import Circle, Shape\n\n\ndef total(shapes: list[Shape]) -> float:\n    result = 0.0\n    for s in shapes:\n        result += s.area()\n    return result\n\n\nprint(total([Circle(1)]), len('😀'))\n",
+}
+
+var pythonOpen = map[string]string{"main.py": "python", "shape.py": "python"}

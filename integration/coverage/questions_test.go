@@ -3,14 +3,15 @@ package coverage
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 )
 
 // maxFollowed bounds how many items of one answer are followed.
 const maxFollowed = 2
 
-// document asks all that concerns a document as a whole.
-func (c *comparison) document(path, text string) {
+// document asks all that concerns a document as a whole, and returns its tokens.
+func (c *comparison) document(path, text string) (tokens answers) {
 	id := map[string]any{"uri": "$D/" + path}
 	end := map[string]int{"line": strings.Count(text, "\n"), "character": 0}
 	whole := map[string]any{"start": map[string]int{"line": 0, "character": 0}, "end": end}
@@ -26,20 +27,13 @@ func (c *comparison) document(path, text string) {
 	c.ask("textDocument/formatting", with(map[string]any{"options": options}))
 	c.ask("textDocument/rangeFormatting", with(map[string]any{"range": first, "options": options}))
 	c.ask("textDocument/semanticTokens/range", with(map[string]any{"range": first}))
-	tokens := c.ask("textDocument/semanticTokens/full", with(nil))
-	var deltas [3]map[string]any
-	for n, raw := range tokens {
-		var r struct{ ResultID string }
-		if json.Unmarshal(raw, &r) == nil && r.ResultID != "" {
-			deltas[n] = with(map[string]any{"previousResultId": r.ResultID})
-		}
-	}
-	if deltas[0] != nil && deltas[1] != nil && deltas[2] != nil {
-		c.askEach("textDocument/semanticTokens/full/delta", deltas)
-	}
 	c.follow(c.ask("textDocument/documentLink", with(nil)), "documentLink/resolve", asParams)
 	c.follow(c.ask("textDocument/codeLens", with(nil)), "codeLens/resolve", asParams)
 	c.follow(c.ask("textDocument/inlayHint", with(map[string]any{"range": whole})), "inlayHint/resolve", asParams)
+	c.follow(c.ask("textDocument/documentColor", with(nil)), "textDocument/colorPresentation", func(item map[string]any) map[string]any {
+		return with(item)
+	})
+	return c.ask("textDocument/semanticTokens/full", with(nil))
 }
 
 // position asks all that concerns a position.
@@ -51,7 +45,7 @@ func (c *comparison) position(path string, at point) {
 	}
 	empty := map[string]any{"start": here(nil)["position"], "end": here(nil)["position"]}
 	for _, method := range []string{
-		"hover", "definition", "declaration", "typeDefinition", "implementation", "documentHighlight", "signatureHelp", "prepareRename",
+		"hover", "definition", "declaration", "typeDefinition", "implementation", "documentHighlight", "signatureHelp", "prepareRename", "linkedEditingRange",
 	} {
 		c.ask("textDocument/"+method, here(nil))
 	}
@@ -62,7 +56,7 @@ func (c *comparison) position(path string, at point) {
 	actions := c.ask("textDocument/codeAction", map[string]any{
 		"textDocument": here(nil)["textDocument"], "range": empty, "context": map[string]any{"diagnostics": []any{}},
 	})
-	c.follow(actions, "codeAction/resolve", asParams)
+	c.take(actions)
 	calls := c.ask("textDocument/prepareCallHierarchy", here(nil))
 	c.follow(calls, "callHierarchy/incomingCalls", asItem)
 	c.follow(calls, "callHierarchy/outgoingCalls", asItem)
@@ -75,36 +69,46 @@ func asParams(item map[string]any) map[string]any { return item }
 func asItem(item map[string]any) map[string]any   { return map[string]any{"item": item} }
 
 // follow asks about the first items of an answer, each side about its own.
-func (c *comparison) follow(of answers, method string, params func(map[string]any) map[string]any) {
-	var byName [3]map[string]map[string]any
-	var order []string // as the bare server has it
+func (c *comparison) follow(of answers, method string, params func(map[string]any) map[string]any) (all []answers) {
+	c.t.Helper()
+	order, byName := c.matched(of)
+	for _, name := range order {
+		a, b, again := byName[0][name], byName[1][name], byName[2][name]
+		if method == "codeAction/resolve" && (a["edit"] != nil || a["data"] == nil) {
+			continue // there is no more to it
+		}
+		if len(all) == maxFollowed {
+			break
+		}
+		all = append(all, c.askEach(method, [3]map[string]any{params(a), params(b), params(again)}))
+	}
+	return all
+}
+
+// matched are the items of an answer, or the one that it is, that all sides have: their
+// names, in the order of the first side, and each side's own by name.
+func (c *comparison) matched(of answers) (order []string, byName [3]map[string]map[string]any) {
 	for n, raw := range of {
 		var list []map[string]any
 		var object struct{ Items []map[string]any }
 		if json.Unmarshal(raw, &list) != nil && json.Unmarshal(raw, &object) == nil {
-			list = object.Items
+			if list = object.Items; list == nil {
+				var one map[string]any
+				if json.Unmarshal(raw, &one) == nil && one != nil {
+					list = append(list, one)
+				}
+			}
 		}
 		byName[n] = map[string]map[string]any{}
 		for _, item := range list {
 			name := c.sides[n].common(name(item))
 			byName[n][name] = item
-			if n == 0 {
+			if n == 0 && !slices.Contains(order, name) {
 				order = append(order, name)
 			}
 		}
 	}
-	followed := 0
-	for _, name := range order {
-		a, b, again := byName[0][name], byName[1][name], byName[2][name]
-		if followed == maxFollowed || b == nil || again == nil {
-			continue
-		}
-		if method == "codeAction/resolve" && (a["edit"] != nil || a["data"] == nil) {
-			continue // there is no more to it
-		}
-		followed++
-		c.askEach(method, [3]map[string]any{params(a), params(b), params(again)})
-	}
+	return slices.DeleteFunc(order, func(name string) bool { return byName[1][name] == nil || byName[2][name] == nil }), byName
 }
 
 // name tells an item of one answer from the others.

@@ -19,6 +19,7 @@ var servers = []Server{
 	dockerfileServer,
 	typescriptLanguageServer, vtslsServer, typescript7Server,
 	bashServer, yamlServer, jsonServer, cssServer, htmlServer, eslintServer,
+	solution(typescriptLanguageServer), solution(vtslsServer), solution(typescript7Server),
 	unknown(pyrightServer),
 	unknown(pushing(pyrightServer)),
 	unknown(dockerfileServer), unknown(typescriptLanguageServer), unknown(bashServer),

@@ -24,7 +24,7 @@ var editing = map[string]bool{
 }
 
 // ownVersions replaces the version in every {"uri", "version"} object of raw by
-// the session's own number of that document, null where it is not open there.
+// the session's own number of that document, null where it is open in the server only.
 // A version that the server leaves open stays so, as does every other byte.
 func (s *session) ownVersions(method string, raw json.RawMessage) json.RawMessage {
 	if !editing[method] || !bytes.Contains(raw, []byte(`"version"`)) {
@@ -41,13 +41,21 @@ func (s *session) ownVersions(method string, raw json.RawMessage) json.RawMessag
 	sort.Slice(found, func(i, j int) bool { return found[i].start > found[j].start })
 	for _, v := range found {
 		number := []byte("null")
-		if own, open := versions[docuri.Canonical(v.uri)]; open {
+		own, open := versions[docuri.Canonical(v.uri)]
+		switch {
+		case open:
 			number, _ = json.Marshal(own)
+		case string(out[v.start:v.end]) == unopened:
+			continue
 		}
 		out = append(append(bytes.Clone(out[:v.start]), number...), out[v.end:]...)
 	}
 	return out
 }
+
+// unopened is the version of what the server itself has not open, in gopls; the
+// instance's own begin with 1.
+const unopened = "0"
 
 // versionedIdentifier is where the version of a document identifier stands.
 type versionedIdentifier struct {

@@ -9,7 +9,8 @@ import (
 
 // Initialize makes one InitializeResult of several: objects are merged member by
 // member, lists are united in order (of trigger characters, commands, legends),
-// true and options make options; of anything else the first counts.
+// true and options make options; of anything else the first counts. Modifiers of
+// semantic tokens beyond what LSP has numbers for are left out, the last servers' first.
 func Initialize(results []json.RawMessage) json.RawMessage {
 	var all json.RawMessage
 	for _, r := range results {
@@ -20,7 +21,7 @@ func Initialize(results []json.RawMessage) json.RawMessage {
 			all = r
 			continue
 		}
-		all = merged(all, r)
+		all = limited(merged(all, r))
 	}
 	return all
 }

@@ -86,6 +86,21 @@ func (m *Mapping) Result(result json.RawMessage) (mapped json.RawMessage, ok boo
 	return barrier.Apply(result, []barrier.Edit{{Path: []string{"edits"}, Value: barrier.Raw(list)}}), true
 }
 
+// maxModifiers is how many modifiers a legend can have: they are bits of a number that
+// LSP ends at 2³¹-1.
+const maxModifiers = 31
+
+// limited is an InitializeResult without the modifiers that have no bit.
+func limited(result json.RawMessage) json.RawMessage {
+	l, ok := legendOf(result)
+	if !ok || len(l.TokenModifiers) <= maxModifiers {
+		return result
+	}
+	return barrier.Apply(result, []barrier.Edit{{
+		Path: []string{"capabilities", "semanticTokensProvider", "legend", "tokenModifiers"}, Value: barrier.Raw(l.TokenModifiers[:maxModifiers]),
+	}})
+}
+
 // tokenSize is how many numbers a token has: line, start, length, type, modifiers.
 const tokenSize = 5
 
@@ -100,7 +115,7 @@ func (m *Mapping) data(raw json.RawMessage) (json.RawMessage, bool) {
 		}
 		var modifiers uint32
 		for bit, to := range m.modifiers {
-			if data[at+4]&(1<<bit) != 0 && to >= 0 && to < 32 {
+			if data[at+4]&(1<<bit) != 0 && to >= 0 && to < maxModifiers {
 				modifiers |= 1 << to
 			}
 		}
