@@ -31,6 +31,17 @@ func (x *side) edited() []any {
 	return slices.Clone(x.edits)
 }
 
+// sources asks for the actions that are offered for a document as a whole only.
+func (c *comparison) sources(path, text string) {
+	c.t.Helper()
+	for _, kind := range []string{"source.organizeImports", "source.fixAll", "source"} {
+		c.take(c.ask("textDocument/codeAction", map[string]any{
+			"textDocument": map[string]any{"uri": "$D/" + path}, "range": whole(text),
+			"context": map[string]any{"diagnostics": []any{}, "only": []string{kind}},
+		}))
+	}
+}
+
 // problems asks what can be done about each of a document's diagnostics. They are the
 // agent's, who has them from any server; what has to be asked for its own before it
 // knows what it could mend (eslint) is.

@@ -144,6 +144,7 @@ func (c *comparison) everything(p project) {
 			}
 		}
 		c.problems(path)
+		c.sources(path, p.files[path])
 		c.tokens[path] = tokens
 	}
 }
@@ -296,7 +297,10 @@ func (c *comparison) compare(about, method string, params [3]map[string]any, rea
 		}
 		return raw
 	}
-	if said[0] != "null" && said[0] != "[]" && !strings.HasPrefix(said[0], "error ") {
+	switch {
+	case strings.HasPrefix(said[0], fmt.Sprintf("error %d", wire.CodeMethodNotFound)):
+		c.asked-- // the server has no such thing
+	case said[0] != "null" && said[0] != "[]" && !strings.HasPrefix(said[0], "error "):
 		c.answered++
 		c.counts[method]++
 	}
@@ -365,13 +369,21 @@ var unordered = map[string]bool{
 // state.
 var private = map[string]bool{"data": true, "resultId": true}
 
+// arguments of a command go back to the server that they are from: the versions of
+// documents in them (eslint) are its own.
+const arguments = "arguments"
+
 // comparable leaves out what is private and sorts what has no order.
 func comparable(method string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
 		for name, value := range v {
-			if !private[name] {
+			switch {
+			case private[name] || method == arguments && name == "version":
+			case name == arguments:
+				out[name] = comparable(arguments, value)
+			default:
 				out[name] = comparable(method, value)
 			}
 		}

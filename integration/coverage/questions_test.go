@@ -13,8 +13,6 @@ const maxFollowed = 2
 // document asks all that concerns a document as a whole, and returns its tokens.
 func (c *comparison) document(path, text string) (tokens answers) {
 	id := map[string]any{"uri": "$D/" + path}
-	end := map[string]int{"line": strings.Count(text, "\n"), "character": 0}
-	whole := map[string]any{"start": map[string]int{"line": 0, "character": 0}, "end": end}
 	first := map[string]any{"start": map[string]int{"line": 0, "character": 0}, "end": map[string]int{"line": 8, "character": 0}}
 	options := map[string]any{"tabSize": 4, "insertSpaces": true}
 	with := func(more map[string]any) map[string]any {
@@ -29,11 +27,16 @@ func (c *comparison) document(path, text string) (tokens answers) {
 	c.ask("textDocument/semanticTokens/range", with(map[string]any{"range": first}))
 	c.follow(c.ask("textDocument/documentLink", with(nil)), "documentLink/resolve", asParams)
 	c.follow(c.ask("textDocument/codeLens", with(nil)), "codeLens/resolve", asParams)
-	c.follow(c.ask("textDocument/inlayHint", with(map[string]any{"range": whole})), "inlayHint/resolve", asParams)
+	c.follow(c.ask("textDocument/inlayHint", with(map[string]any{"range": whole(text)})), "inlayHint/resolve", asParams)
 	c.follow(c.ask("textDocument/documentColor", with(nil)), "textDocument/colorPresentation", func(item map[string]any) map[string]any {
 		return with(item)
 	})
 	return c.ask("textDocument/semanticTokens/full", with(nil))
+}
+
+// whole is the range of a text that ends with a line.
+func whole(text string) map[string]any {
+	return map[string]any{"start": map[string]int{"line": 0, "character": 0}, "end": map[string]int{"line": strings.Count(text, "\n"), "character": 0}}
 }
 
 // position asks all that concerns a position.
@@ -113,11 +116,7 @@ func (c *comparison) matched(of answers) (order []string, byName [3]map[string]m
 
 // name tells an item of one answer from the others.
 func name(item map[string]any) string {
-	public := maps.Clone(item)
-	for member := range private {
-		delete(public, member)
-	}
-	data, err := json.Marshal(public)
+	data, err := json.Marshal(comparable("", item))
 	if err != nil {
 		panic(err) // it was decoded from JSON
 	}

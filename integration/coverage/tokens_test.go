@@ -83,8 +83,8 @@ func (x *side) tokens(raw json.RawMessage, before []int) (any, []int, error) {
 	return x.legend.read(data, x.within), data, nil
 }
 
-// whole are the numbers and the id of an answer with all of a document's tokens.
-func whole(raw json.RawMessage) (data []int, id string) {
+// numbered are the numbers and the id of an answer with all of a document's tokens.
+func numbered(raw json.RawMessage) (data []int, id string) {
 	var r struct {
 		Data     []int
 		ResultID string
@@ -110,7 +110,7 @@ func (c *comparison) deltas(path, text string, was answers) {
 	ask := func(what string) {
 		c.t.Helper()
 		for n, raw := range was {
-			data, id := whole(raw)
+			data, id := numbered(raw)
 			if id == "" {
 				return
 			}
