@@ -54,6 +54,8 @@ type scene struct {
 	order func(paths []string) []string
 	// past opens them with the project's text, then changes them.
 	past bool
+	// again changes them and changes them back that often.
+	again int
 	// company are other documents to open, where they are there.
 	company []string
 }
@@ -110,6 +112,11 @@ func fresh(ctx context.Context, s scene) (_ map[string]lints, took time.Duration
 		return nil, 0, err
 	}
 	took = time.Since(began) - quietTime
+	for n := range s.again {
+		if err := r.change(ctx, open, n); err != nil {
+			return nil, 0, err
+		}
+	}
 	found, err := r.read(ctx, open)
 	return found, took, err
 }
@@ -186,6 +193,28 @@ func (r *reference) open(ctx context.Context, s scene) (paths []string, err erro
 		err = errors.Join(err, r.conn.Notify("textDocument/didChange", change))
 	}
 	return paths, err
+}
+
+// change changes documents and changes them back, the nth time.
+func (r *reference) change(ctx context.Context, paths []string, nth int) error {
+	for n, more := range []string{"\n", ""} {
+		for _, path := range paths {
+			text, err := os.ReadFile(filepath.Join(r.dir, path))
+			if err != nil {
+				return err
+			}
+			if err := r.conn.Notify("textDocument/didChange", map[string]any{
+				"textDocument":   map[string]any{"uri": docuri.FromPath(filepath.Join(r.dir, path)), "version": 2*len(paths) + 2*nth + n + 1},
+				"contentChanges": []map[string]string{{"text": string(text) + more}},
+			}); err != nil {
+				return err
+			}
+		}
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle returns when the server has nothing more to do.

@@ -40,7 +40,11 @@ var yamlServer = Server{
 	Name: "yaml", Command: []string{"yaml-language-server", "--stdio"}, OpenAsked: true, Late: true,
 	// Else it waits for the schema store, which is to be had or not.
 	Settings: map[string]any{"yaml": map[string]any{"schemaStore": map[string]any{"enable": false}, "kubernetesCRDStore": map[string]any{"enable": false}}},
-	Project:  Project{Files: yamlFiles},
+	// Its parser's recursion goes deeper once node has compiled it: a text that goes
+	// round in a circle (an alias inside of its anchor) is more than a new process
+	// can check, and then it says nothing of it.
+	Ways:    []Way{{Name: "checked often", Again: 4}},
+	Project: Project{Files: yamlFiles},
 	Grammar: Grammar{
 		Edit: []string{"**/*.yaml", "**/*.json"},
 		Rules: []Rule{

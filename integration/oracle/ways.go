@@ -24,6 +24,8 @@ type Way struct {
 	Past bool
 	// Company has every document open that the run has shown to the server.
 	Company bool
+	// Again has the documents changed and changed back that often.
+	Again int
 	// Alone has each document about which the two sides differ in a server of its
 	// own, where no other is open.
 	Alone bool
@@ -77,6 +79,7 @@ func (w Way) run(ctx context.Context, s scene, differ []string) (map[string]lint
 	if w.Order != nil {
 		s.order = func(paths []string) []string { return w.Order(paths, differ) }
 	}
+	s.again = w.Again
 	if s.past = w.Past; !w.Company {
 		s.company = nil
 	}
