@@ -73,7 +73,8 @@ var diagnosingTitle = regexp.MustCompile(`(?i)diagnos|check|analy[sz]|lint|valid
 //
 // A server may read other files for a document and not look at it again because
 // they have changed (bash-language-server, for shellcheck): a document that was not
-// modified last is changed and changed back, before the lower rungs are tried. Who publishes nothing where nothing is new is not held to it.
+// modified last is changed and changed back, before the lower rungs are tried. Who
+// publishes nothing where nothing is new is not held to it.
 //
 // A signal alone is not believed: pyright, when it publishes, publishes a document
 // that was just opened as clean, and then works for seconds in silence. So where

@@ -15,10 +15,10 @@ import (
 //
 // What pyright infers depends on the order in which it looks at things: where
 // functions without annotations go round in a circle, on which of them it comes
-// upon first (typeEvaluator.ts, inferReturnTypeIfNecessary; codeFlowEngine.ts). All that it has inferred stays until any document is
-// changed, which makes it begin with an empty cache (program.ts, markFilesDirty,
-// _createNewEvaluator); what it has found in a document stays until that one, or
-// one that it imports, is changed. So a document's diagnostics depend on what was
+// upon first (typeEvaluator.ts, inferReturnTypeIfNecessary; codeFlowEngine.ts). All
+// that it has inferred stays until any document is changed, which makes it begin with
+// an empty cache (program.ts, markFilesDirty, _createNewEvaluator); what it has found
+// in a document stays until that one, or one that it imports, is changed. So a document's diagnostics depend on what was
 // asked before, by whomever, unless the cache was empty when it was checked. Then
 // they are what a fresh server says that has been shown this document first.
 type pyrightEvaluator struct {
