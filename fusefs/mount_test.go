@@ -385,7 +385,7 @@ func (s *stage) create(name string) *overlay.Branch {
 func (s *stage) show(b *overlay.Branch) (*eye, *View) {
 	s.t.Helper()
 	e, dev := newEye(s.t, s.root)
-	v, err := Serve(dev, Config{Branch: b, Base: s.base, Log: testLog(s.t), UserNS: ordinary()})
+	v, err := Serve(dev, Config{Branch: b, Base: s.base, Log: testLog(s.t), UserNS: ordinary(), Asks: true})
 	if err != nil {
 		e.kill()
 		s.t.Fatal(err)
