@@ -179,6 +179,10 @@ func startBare(t *testing.T, s *stage.Stage, env, command []string, p project) (
 		must(t, stage.Copy(dir, s.Dir))                 // its .git, too
 		p.link(t, dir)
 		bare[n] = start(t, dir, env, command, p)
+		if p.settings != nil {
+			// As editors tell those that they have. Some servers ask for none.
+			must(t, bare[n].c.Notify("workspace/didChangeConfiguration", map[string]any{"settings": p.settings}))
+		}
 	}
 	return bare
 }

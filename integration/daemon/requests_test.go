@@ -169,7 +169,8 @@ func TestRequests(t *testing.T) {
 				versions[c.TextDocument.URI] = fmt.Sprint(*c.TextDocument.Version)
 			}
 		}
-		if len(versions) != 2 || versions[w.uri("lib/lib.go")] != "12" || versions[w.uri("use/use.go")] != "null" {
+		// gopls writes 0 for a file that it has not open, where others write null.
+		if len(versions) != 2 || versions[w.uri("lib/lib.go")] != "12" || versions[w.uri("use/use.go")] != "0" {
 			t.Errorf("the edits are of versions %v", versions)
 		}
 		// Applied by the agent they leave no error.
