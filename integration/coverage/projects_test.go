@@ -62,7 +62,7 @@ func (p project) link(t *testing.T, dir string) {
 var projects = map[string]project{
 	"gopls": {
 		command:  []string{"gopls"},
-		settings: map[string]any{"gopls": map[string]any{"semanticTokens": true}},
+		settings: map[string]any{"gopls": map[string]any{"semanticTokens": true, "symbolScope": "workspace"}},
 		// They open a browser, or run tests.
 		never: []string{"gopls.doc", "gopls.free_symbols", "gopls.assembly", "gopls.split_package", "gopls.gc_details", "gopls.run_tests", "gopls.client_open_url"},
 		files: map[string]string{
@@ -129,8 +129,9 @@ var projects = map[string]project{
 	},
 }
 
-// goplsSettings are the shadow's; without them gopls has no semantic tokens.
-const goplsSettings = "[servers.gopls.settings.gopls]\nsemanticTokens = true\n"
+// goplsSettings are the shadow's; without them gopls has no semantic tokens, and of
+// the many symbols of the standard library that match as well it tells any hundred.
+const goplsSettings = "[servers.gopls.settings.gopls]\nsemanticTokens = true\nsymbolScope = \"workspace\"\n"
 
 func init() { maps.Copy(projects, webProjects) }
 
