@@ -21,6 +21,7 @@ const maxAsked = 1 << 17
 // listing marks a directory that was listed.
 const listing = "/"
 
+// about notes that a name was looked up; list that a directory was listed.
 func (a *asked) about(path string) {
 	if a == nil {
 		return
@@ -32,6 +33,12 @@ func (a *asked) about(path string) {
 		return
 	}
 	a.names[path] = true
+}
+
+func (a *asked) list(dir string) {
+	if a != nil {
+		a.about(dir + listing)
+	}
 }
 
 // Asked says whether anything in the view may have come to know what is at path, or

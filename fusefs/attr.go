@@ -86,11 +86,17 @@ func validity(watched bool) time.Duration {
 	return 0
 }
 
+// attrValidity is how long it may keep a file's attributes: none that are another
+// branch's to see otherwise.
+func attrValidity(watched bool, on overlay.Node) time.Duration {
+	return validity(watched && !on.Elsewhere)
+}
+
 // entry answers a look-up.
 func (v *View) entry(out *fuse.EntryOut, n *node, on overlay.Node, watched bool) {
 	out.NodeId, out.Generation = n.id, 1
 	out.SetEntryTimeout(validity(watched))
-	out.SetAttrTimeout(validity(watched && !on.Elsewhere))
+	out.SetAttrTimeout(attrValidity(watched, on))
 	v.fill(&out.Attr, on)
 }
 

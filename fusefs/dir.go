@@ -207,7 +207,7 @@ func (v *View) list(n *node) ([]fuse.DirEntry, fuse.Status) {
 		return nil, st
 	}
 	if !v.trial.on.Load() { // which is ours
-		v.asked.about(path + listing)
+		v.asked.list(path)
 	}
 	found, err := v.branch.ReadDir(path)
 	if err != nil {

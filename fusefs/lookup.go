@@ -137,7 +137,7 @@ func (v *View) getAttr(n *node, out *fuse.AttrOut) fuse.Status {
 	watched := v.parentWatched(n)
 	_, on, st := v.current(n)
 	if st == fuse.OK {
-		out.SetTimeout(validity(watched && !on.Elsewhere))
+		out.SetTimeout(attrValidity(watched, on))
 		v.fill(&out.Attr, on)
 		return fuse.OK
 	}

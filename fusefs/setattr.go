@@ -29,7 +29,7 @@ func (v *View) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.Att
 	if on == nil {
 		return v.orphanAttr(n, out)
 	}
-	out.SetTimeout(validity(v.parentWatched(n) && !on.Elsewhere))
+	out.SetTimeout(attrValidity(v.parentWatched(n), *on))
 	v.fill(&out.Attr, *on)
 	return fuse.OK
 }

@@ -18,9 +18,10 @@ import (
 // upon first (typeEvaluator.ts, inferReturnTypeIfNecessary; codeFlowEngine.ts). All
 // that it has inferred stays until any document is changed, which makes it begin with
 // an empty cache (program.ts, markFilesDirty, _createNewEvaluator); what it has found
-// in a document stays until that one, or one that it imports, is changed. So a document's diagnostics depend on what was
-// asked before, by whomever, unless the cache was empty when it was checked. Then
-// they are what a fresh server says that has been shown this document first.
+// in a document stays until that one, or one that it imports, is changed. So a
+// document's diagnostics depend on what was asked before, by whomever, unless the
+// cache was empty when it was checked. Then they are what a fresh server says that has
+// been shown this document first.
 type pyrightEvaluator struct {
 	// used says that something was asked since the cache was empty, and changed
 	// is the document whose change emptied it.
@@ -32,12 +33,7 @@ type pyrightEvaluator struct {
 
 // sentLocked takes a message to the server into the books.
 func (p *pyrightBarrier) sentLocked(m wire.Message) {
-	uri := func() string {
-		raw, _ := Lookup(m.Params, "textDocument", "uri")
-		var s string
-		_ = json.Unmarshal(raw, &s) // what is none is nobody's
-		return docuri.Canonical(s)
-	}
+	uri := func() string { return uriOf(m.Params, "textDocument", "uri") }
 	switch {
 	case m.Method == "textDocument/didChange":
 		p.evaluator.used, p.evaluator.changed = false, uri()

@@ -214,6 +214,8 @@ func TestDaemonThatSleepsALittle(t *testing.T) {
 		s.roundTrip(message(`{"jsonrpc":"2.0","method":"last"}`))
 		return false
 	})
+	d.mu.Lock() // more of the last ones may be under way
+	defer d.mu.Unlock()
 	if d.order[1] != "->initialize" || d.gaps[0] == 0 || d.gaps[1] == 0 {
 		t.Errorf("%q, gaps %v", d.order, d.gaps)
 	}
