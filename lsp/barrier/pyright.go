@@ -28,7 +28,7 @@ func pyrightLike(name string) Profile {
 		},
 		OpenOnly: true,
 		New: func(h Host) Barrier {
-			return &pyrightBarrier{host: h, server: name, evaluator: pyrightEvaluator{tainted: map[string]bool{}}}
+			return &pyrightBarrier{host: h, server: name, evaluator: newPyrightEvaluator()}
 		},
 	}
 }
@@ -85,7 +85,7 @@ const pyrightReload = 100 * time.Millisecond
 // Observe implements Barrier.
 func (p *pyrightBarrier) Observe(e Event) {
 	if e.Sent {
-		p.watch.update(func() { p.sentLocked(e.Msg) })
+		p.watch.update(func() { p.evaluator.sentLocked(e.Msg) })
 	}
 	switch e.Msg.Method {
 	case "workspace/didChangeWatchedFiles":

@@ -106,8 +106,12 @@ def mark(s):
     if callable(s):
         return around(mark, s)
     return str(s)
+
+
+def length(s):
+    return mark(s).length
 `,
-		"use.py":   "from lib import mark\n\nmark(\"\").none\n",
+		"use.py":   "from lib import length, mark\n\nlength(\"\").none\nmark(\"\").none\n",
 		"other.py": "from lib import around, mark\n\naround(mark, len).none\naround(mark, len)(1).none\nmark.none\n",
 	}
 	each(t, pyrights, func(t *testing.T, command []string) {
