@@ -50,6 +50,8 @@ type scene struct {
 	caches string            // the server's
 	env    []string
 	state  state
+	edited string   // the document that was edited last
+	differ []string // the documents about which the two sides differ
 	// order arranges the documents for opening, nil as they are.
 	order func(paths []string) []string
 	// past opens them with the project's text, then changes them.

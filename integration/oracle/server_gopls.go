@@ -23,6 +23,7 @@ var goplsServer = Server{
 		{Name: "with an empty cache", Forget: true},
 		{Name: "with a cache of what differs", Forget: true, Before: differing},
 		{Name: "with a cache of what does not differ", Forget: true, Before: others},
+		{Name: "with a cache of what was edited", Forget: true, Before: edited},
 	},
 }
 

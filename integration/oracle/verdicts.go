@@ -92,7 +92,7 @@ func (v *verdicts) scene(q question, worker int) scene {
 	top := filepath.Dir(v.r.stage.Dir)
 	caches := filepath.Join(top, fmt.Sprintf("cache-copy%d", worker))
 	return scene{
-		server: v.r.server, texts: v.r.texts, from: v.r.source, state: q.state, company: q.shown,
+		server: v.r.server, texts: v.r.texts, from: v.r.source, state: q.state, company: q.shown, edited: q.did.path,
 		// As long as the workspace's own name, for what depends on that.
 		dir:    filepath.Join(top, fmt.Sprintf("copy%03d", worker)),
 		caches: caches, env: v.r.server.env(v.r.stage.Env, caches),
@@ -122,13 +122,13 @@ func (v *verdicts) reference(ctx context.Context, q question, s scene) (map[stri
 // explain tries the ways of bare servers until they account for what was said of
 // the documents, and says how they do.
 func (v *verdicts) explain(ctx context.Context, q question, s scene, first map[string]lints, differ []string) (how map[string]string, runs []map[string]lints) {
-	how = map[string]string{}
+	how, s.differ = map[string]string{}, differ
 	ways := slices.Concat(v.r.server.Ways, orders)
 	for _, way := range ways {
 		if len(how) == len(differ) {
 			break
 		}
-		run, err := way.run(ctx, s, differ)
+		run, err := way.run(ctx, s)
 		if err != nil {
 			if ctx.Err() != nil {
 				break

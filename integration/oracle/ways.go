@@ -12,14 +12,14 @@ import (
 type Way struct {
 	// Name is what the verdict calls it.
 	Name string
-	// Order arranges the documents for opening, of which differ are about what
-	// the two sides differ; those it leaves out are not opened. nil opens all.
-	Order func(paths, differ []string) []string
+	// Order arranges the documents for opening; those it leaves out are not
+	// opened. nil opens all.
+	Order func(s scene, paths []string) []string
 	// Forget has the server's caches emptied first.
 	Forget bool
 	// Before has another process of the server, which ends before, open these
 	// documents in the same folder with the same caches.
-	Before func(paths, differ []string) []string
+	Before func(s scene, paths []string) []string
 	// Past has the documents opened as they are in the project and then changed.
 	Past bool
 	// Company has every document open that the run has shown to the server.
@@ -34,35 +34,40 @@ type Way struct {
 // orders are the ways of every server: documents opened in the opposite order,
 // then what differs first, then that in the opposite order.
 var orders = []Way{
-	{Name: "the opposite order", Order: func(paths, _ []string) []string { return backwards(paths) }},
+	{Name: "the opposite order", Order: backwards},
 	{Name: "what differs first", Order: differingFirst},
-	{Name: "what differs first, the opposite order", Order: func(paths, differ []string) []string {
-		return differingFirst(backwards(paths), differ)
+	{Name: "what differs first, the opposite order", Order: func(s scene, paths []string) []string {
+		return differingFirst(s, backwards(s, paths))
 	}},
 }
 
-func backwards(paths []string) []string {
+func backwards(_ scene, paths []string) []string {
 	paths = slices.Clone(paths)
 	slices.Reverse(paths)
 	return paths
 }
 
-func differingFirst(paths, differ []string) []string {
-	return append(differing(paths, differ), others(paths, differ)...)
+func differingFirst(s scene, paths []string) []string {
+	return append(differing(s, paths), others(s, paths)...)
 }
 
-func differing(paths, differ []string) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !slices.Contains(differ, path) })
+func differing(s scene, paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !slices.Contains(s.differ, path) })
 }
 
-func others(paths, differ []string) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return slices.Contains(differ, path) })
+func others(s scene, paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return slices.Contains(s.differ, path) })
+}
+
+// edited is the document that was edited last.
+func edited(s scene, paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return path != s.edited })
 }
 
 // run is what a bare server says this way.
-func (w Way) run(ctx context.Context, s scene, differ []string) (map[string]lints, error) {
+func (w Way) run(ctx context.Context, s scene) (map[string]lints, error) {
 	if w.Alone {
-		return w.alone(ctx, s, differ)
+		return w.alone(ctx, s)
 	}
 	if w.Forget {
 		if err := os.RemoveAll(s.caches); err != nil {
@@ -72,12 +77,12 @@ func (w Way) run(ctx context.Context, s scene, differ []string) (map[string]lint
 	if w.Before != nil {
 		first := w
 		first.Order, first.Before, first.Forget = w.Before, nil, false
-		if _, err := first.run(ctx, s, differ); err != nil {
+		if _, err := first.run(ctx, s); err != nil {
 			return nil, err
 		}
 	}
 	if w.Order != nil {
-		s.order = func(paths []string) []string { return w.Order(paths, differ) }
+		s.order = func(paths []string) []string { return w.Order(s, paths) }
 	}
 	s.again = w.Again
 	if s.past = w.Past; !w.Company {
@@ -88,11 +93,12 @@ func (w Way) run(ctx context.Context, s scene, differ []string) (map[string]lint
 }
 
 // alone is what bare servers say of one document each.
-func (w Way) alone(ctx context.Context, s scene, differ []string) (map[string]lints, error) {
+func (w Way) alone(ctx context.Context, s scene) (map[string]lints, error) {
 	w.Alone, w.Order = false, differing
 	all := map[string]lints{}
-	for _, path := range differ {
-		found, err := w.run(ctx, s, []string{path})
+	for _, path := range s.differ {
+		s.differ = []string{path}
+		found, err := w.run(ctx, s)
 		if err != nil {
 			return nil, err
 		}
