@@ -38,7 +38,7 @@ func (r *run) edit(ctx context.Context, b *branch, withheld bool) (edit, error) 
 		}
 		return r.remove(ctx, b, path)
 	}
-	for {
+	for range 1000 {
 		path := r.pick(r.names)
 		if len(own) > 0 && r.random.IntN(100) < 60 {
 			path = r.pick(own)
@@ -57,6 +57,9 @@ func (r *run) edit(ctx context.Context, b *branch, withheld bool) (edit, error) 
 		}
 		return r.put(ctx, b, path, edited, what)
 	}
+	// Nothing is left of a small project.
+	path := r.pick(r.names)
+	return r.put(ctx, b, path, r.texts[path], "as it was")
 }
 
 func (r *run) pick(from []string) string { return from[r.random.IntN(len(from))] }
