@@ -54,7 +54,8 @@ type scene struct {
 	differ []string // the documents about which the two sides differ
 	// order arranges the documents for opening, nil as they are.
 	order func(paths []string) []string
-	// past opens them with the project's text, then changes them.
+	// past opens them with the project's text, then changes them; what the branch
+	// has deleted is there until then.
 	past bool
 	// again changes them and changes them back that often.
 	again int
@@ -67,7 +68,10 @@ func (s scene) set() error {
 	err := errors.Join(os.RemoveAll(s.dir), stage.Copy(s.dir, s.from))
 	for path, text := range s.state.files {
 		name := filepath.Join(s.dir, path)
-		if text == nil {
+		switch {
+		case text == nil && s.past:
+			continue
+		case text == nil:
 			err = errors.Join(err, os.Remove(name))
 			continue
 		}
@@ -158,8 +162,9 @@ func (r *reference) hear(method string, params json.RawMessage) {
 // holds open, and the company.
 func (r *reference) open(ctx context.Context, s scene) (paths []string, err error) {
 	open := r.server.opened(s.state)
+	gone := s.state.deleted()
 	for _, path := range s.company {
-		if _, err := os.Lstat(filepath.Join(r.dir, path)); err == nil {
+		if _, err := os.Lstat(filepath.Join(r.dir, path)); err == nil && !slices.Contains(gone, path) {
 			open[path] = true
 		}
 	}
@@ -187,14 +192,28 @@ func (r *reference) open(ctx context.Context, s scene) (paths []string, err erro
 			return nil, err
 		}
 	}
-	if len(later) == 0 {
+	if !s.past || len(later)+len(gone) == 0 {
 		return paths, nil
 	}
 	err = r.settle(ctx)
 	for _, change := range later {
 		err = errors.Join(err, r.conn.Notify("textDocument/didChange", change))
 	}
+	if len(gone) > 0 {
+		err = errors.Join(err, r.remove(gone), r.change(ctx, paths, 0))
+	}
 	return paths, err
+}
+
+// remove deletes files while the server runs, and tells it.
+func (r *reference) remove(paths []string) (err error) {
+	var changes []map[string]any
+	for _, path := range paths {
+		name := filepath.Join(r.dir, path)
+		err = errors.Join(err, os.Remove(name))
+		changes = append(changes, map[string]any{"uri": docuri.FromPath(name), "type": 3})
+	}
+	return errors.Join(err, r.conn.Notify("workspace/didChangeWatchedFiles", map[string]any{"changes": changes}))
 }
 
 // change changes documents and changes them back, the nth time.
