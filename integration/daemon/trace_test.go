@@ -33,8 +33,9 @@ func TestTheTraceDump(t *testing.T) {
 	token := strings.TrimSpace(string(raw))
 	c, err := net.Dial("tcp", s.Agent.TCP)
 	must(t, err)
-	a, b := w.speak(t, c), w.agent(t, attach{branch: "b"})
+	a := w.speak(t, c)
 	must(t, a.initialize(t.Context(), attach{branch: "a", token: token}))
+	b := w.agent(t, attach{branch: "b"})
 	for i := range 3 {
 		for n, agent := range []*agent{a, b} {
 			word := fmt.Sprintf("Traced%dx%d", n, i)
