@@ -63,6 +63,16 @@ type scene struct {
 	company []string
 }
 
+// all are the project's documents that the server takes.
+func (s scene) all() (paths []string) {
+	for _, path := range slices.Sorted(maps.Keys(s.texts)) {
+		if _, ok := s.server.language(path); ok {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // set makes the copy.
 func (s scene) set() error {
 	err := errors.Join(os.RemoveAll(s.dir), stage.Copy(s.dir, s.from))

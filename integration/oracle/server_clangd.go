@@ -35,6 +35,7 @@ var clangdWays = []Way{
 	{Name: "shown what was there before", Past: true},
 	{Name: "shown other files too", Company: true},
 	{Name: "shown other files too, and what was there before", Past: true, Company: true},
+	{Name: "shown all files, and what was there before", Past: true, All: true},
 }
 
 // cGrammar is about C and what C++ has of it.

@@ -24,6 +24,8 @@ type Way struct {
 	Past bool
 	// Company has every document open that the run has shown to the server.
 	Company bool
+	// All has every document of the project open that the server takes.
+	All bool
 	// Again has the documents changed and changed back that often.
 	Again int
 	// Alone has each document about which the two sides differ in a server of its
@@ -85,7 +87,10 @@ func (w Way) run(ctx context.Context, s scene) (map[string]lints, error) {
 		s.order = func(paths []string) []string { return w.Order(s, paths) }
 	}
 	s.again = w.Again
-	if s.past = w.Past; !w.Company {
+	switch s.past = w.Past; {
+	case w.All:
+		s.company = s.all()
+	case !w.Company:
 		s.company = nil
 	}
 	found, _, err := fresh(ctx, s)
