@@ -35,6 +35,8 @@ type reference struct {
 	dir    string
 	conn   *client.Client
 
+	version int // of the document that was sent last
+
 	mu        sync.Mutex // guards the fields below
 	published map[string][]json.RawMessage
 	working   map[string]bool // progress, by token
@@ -128,8 +130,8 @@ func fresh(ctx context.Context, s scene) (_ map[string]lints, took time.Duration
 		return nil, 0, err
 	}
 	took = time.Since(began) - quietTime
-	for n := range s.again {
-		if err := r.change(ctx, open, n); err != nil {
+	for range s.again {
+		if err := r.change(ctx, open); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -181,23 +183,21 @@ func (r *reference) open(ctx context.Context, s scene) (paths []string, err erro
 	if paths = slices.Sorted(maps.Keys(open)); s.order != nil {
 		paths = s.order(paths)
 	}
-	var later []map[string]any
-	for n, path := range paths {
+	var later []string
+	for _, path := range paths {
 		data, err := os.ReadFile(filepath.Join(r.dir, path))
 		if err != nil {
 			return nil, err
 		}
 		text, uri := string(data), docuri.FromPath(filepath.Join(r.dir, path))
 		if before, inBase := s.texts[path]; s.past && inBase && before != text {
-			later = append(later, map[string]any{
-				"textDocument":   map[string]any{"uri": uri, "version": len(paths) + n + 1},
-				"contentChanges": []map[string]string{{"text": text}},
-			})
+			later = append(later, path)
 			text = before
 		}
 		language, _ := r.server.language(path)
+		r.version++
 		if err := r.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
-			"uri": uri, "languageId": language, "version": n + 1, "text": text,
+			"uri": uri, "languageId": language, "version": r.version, "text": text,
 		}}); err != nil {
 			return nil, err
 		}
@@ -206,11 +206,13 @@ func (r *reference) open(ctx context.Context, s scene) (paths []string, err erro
 		return paths, nil
 	}
 	err = r.settle(ctx)
-	for _, change := range later {
-		err = errors.Join(err, r.conn.Notify("textDocument/didChange", change))
+	for _, path := range later {
+		err = errors.Join(err, r.send(path, ""))
 	}
 	if len(gone) > 0 {
-		err = errors.Join(err, r.remove(gone), r.change(ctx, paths, 0))
+		// The company stays as it was when they were there.
+		own := r.server.opened(s.state)
+		err = errors.Join(err, r.remove(gone), r.change(ctx, slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !own[path] })))
 	}
 	return paths, err
 }
@@ -226,18 +228,11 @@ func (r *reference) remove(paths []string) (err error) {
 	return errors.Join(err, r.conn.Notify("workspace/didChangeWatchedFiles", map[string]any{"changes": changes}))
 }
 
-// change changes documents and changes them back, the nth time.
-func (r *reference) change(ctx context.Context, paths []string, nth int) error {
-	for n, more := range []string{"\n", ""} {
+// change changes documents and changes them back.
+func (r *reference) change(ctx context.Context, paths []string) error {
+	for _, more := range []string{"\n", ""} {
 		for _, path := range paths {
-			text, err := os.ReadFile(filepath.Join(r.dir, path))
-			if err != nil {
-				return err
-			}
-			if err := r.conn.Notify("textDocument/didChange", map[string]any{
-				"textDocument":   map[string]any{"uri": docuri.FromPath(filepath.Join(r.dir, path)), "version": 2*len(paths) + 2*nth + n + 1},
-				"contentChanges": []map[string]string{{"text": string(text) + more}},
-			}); err != nil {
+			if err := r.send(path, more); err != nil {
 				return err
 			}
 		}
@@ -246,6 +241,20 @@ func (r *reference) change(ctx context.Context, paths []string, nth int) error {
 		}
 	}
 	return nil
+}
+
+// send sends an open document's text as it is on the disk, and more.
+func (r *reference) send(path, more string) error {
+	name := filepath.Join(r.dir, path)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	r.version++
+	return r.conn.Notify("textDocument/didChange", map[string]any{
+		"textDocument":   map[string]any{"uri": docuri.FromPath(name), "version": r.version},
+		"contentChanges": []map[string]string{{"text": string(text) + more}},
+	})
 }
 
 // settle returns when the server has nothing more to do.
