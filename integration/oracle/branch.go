@@ -25,16 +25,6 @@ type state struct {
 
 func (s state) clone() state { return state{maps.Clone(s.files), maps.Clone(s.open)} }
 
-// deleted are the files of the project that are gone, sorted.
-func (s state) deleted() (paths []string) {
-	for _, path := range slices.Sorted(maps.Keys(s.files)) {
-		if s.files[path] == nil {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
 // String lists what differs from the project.
 func (s state) String() string {
 	var all []string

@@ -56,8 +56,8 @@ type scene struct {
 	differ []string // the documents about which the two sides differ
 	// order arranges the documents for opening, nil as they are.
 	order func(paths []string) []string
-	// past opens them with the project's text, then changes them; what the branch
-	// has deleted is there until then.
+	// past has the project as it was while they are opened, and then what the
+	// branch has made of it.
 	past bool
 	// again changes them and changes them back that often.
 	again int
@@ -65,25 +65,22 @@ type scene struct {
 	company []string
 }
 
-// all are the project's documents that the server takes.
-func (s scene) all() (paths []string) {
-	for _, path := range slices.Sorted(maps.Keys(s.texts)) {
-		if _, ok := s.server.language(path); ok {
-			paths = append(paths, path)
-		}
-	}
-	return paths
+// all are the project's files that match a pattern.
+func (s scene) all(pattern string) []string {
+	paths := slices.Sorted(maps.Keys(s.texts))
+	return slices.DeleteFunc(paths, func(path string) bool { return !matches([]string{pattern}, path) })
 }
 
 // set makes the copy.
 func (s scene) set() error {
-	err := errors.Join(os.RemoveAll(s.dir), stage.Copy(s.dir, s.from))
+	return errors.Join(os.RemoveAll(s.dir), stage.Copy(s.dir, s.from))
+}
+
+// override makes the branch's files of the project's.
+func (s scene) override() (err error) {
 	for path, text := range s.state.files {
 		name := filepath.Join(s.dir, path)
-		switch {
-		case text == nil && s.past:
-			continue
-		case text == nil:
+		if text == nil {
 			err = errors.Join(err, os.Remove(name))
 			continue
 		}
@@ -99,6 +96,11 @@ func fresh(ctx context.Context, s scene) (_ map[string]lints, took time.Duration
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	if !s.past {
+		if err := s.override(); err != nil {
+			return nil, 0, err
+		}
+	}
 	command, err := s.server.command()
 	if err != nil {
 		return nil, 0, err
@@ -173,59 +175,63 @@ func (r *reference) hear(method string, params json.RawMessage) {
 // open opens the overridden files that the server takes, those that the agent
 // holds open, and the company.
 func (r *reference) open(ctx context.Context, s scene) (paths []string, err error) {
-	open := r.server.opened(s.state)
-	gone := s.state.deleted()
+	own := r.server.opened(s.state)
+	open := maps.Clone(own)
 	for _, path := range s.company {
-		if _, err := os.Lstat(filepath.Join(r.dir, path)); err == nil && !slices.Contains(gone, path) {
+		if text, overridden := s.state.files[path]; !overridden || text != nil {
 			open[path] = true
 		}
 	}
 	if paths = slices.Sorted(maps.Keys(open)); s.order != nil {
 		paths = s.order(paths)
 	}
-	var later []string
-	for _, path := range paths {
-		data, err := os.ReadFile(filepath.Join(r.dir, path))
-		if err != nil {
-			return nil, err
+	if !s.past {
+		paths, _, err = r.openThere(paths)
+		return paths, err
+	}
+	paths, missing, err := r.openThere(paths)
+	if err := errors.Join(err, r.settle(ctx), s.override()); err != nil {
+		return nil, err
+	}
+	var changes []map[string]any
+	for path, text := range s.state.files {
+		event := 2 // changed
+		if _, inBase := s.texts[path]; text == nil {
+			event = 3 // deleted
+		} else if !inBase {
+			event = 1 // created
 		}
-		text, uri := string(data), docuri.FromPath(filepath.Join(r.dir, path))
-		if before, inBase := s.texts[path]; s.past && inBase && before != text {
-			later = append(later, path)
-			text = before
+		changes = append(changes, map[string]any{"uri": docuri.FromPath(filepath.Join(r.dir, path)), "type": event})
+	}
+	err = r.conn.Notify("workspace/didChangeWatchedFiles", map[string]any{"changes": changes})
+	created, _, failed := r.openThere(missing)
+	paths = append(paths, created...)
+	mine := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !own[path] })
+	return paths, errors.Join(err, failed, r.change(ctx, mine))
+}
+
+// openThere opens those documents whose files are there.
+func (r *reference) openThere(paths []string) (opened, missing []string, err error) {
+	for _, path := range paths {
+		name := filepath.Join(r.dir, path)
+		text, err := os.ReadFile(name)
+		if errors.Is(err, os.ErrNotExist) {
+			missing = append(missing, path)
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 		language, _ := r.server.language(path)
 		r.version++
 		if err := r.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{
-			"uri": uri, "languageId": language, "version": r.version, "text": text,
+			"uri": docuri.FromPath(name), "languageId": language, "version": r.version, "text": string(text),
 		}}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		opened = append(opened, path)
 	}
-	if !s.past || len(later)+len(gone) == 0 {
-		return paths, nil
-	}
-	err = r.settle(ctx)
-	for _, path := range later {
-		err = errors.Join(err, r.send(path, ""))
-	}
-	if len(gone) > 0 {
-		// The company stays as it was when they were there.
-		own := r.server.opened(s.state)
-		err = errors.Join(err, r.remove(gone), r.change(ctx, slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !own[path] })))
-	}
-	return paths, err
-}
-
-// remove deletes files while the server runs, and tells it.
-func (r *reference) remove(paths []string) (err error) {
-	var changes []map[string]any
-	for _, path := range paths {
-		name := filepath.Join(r.dir, path)
-		err = errors.Join(err, os.Remove(name))
-		changes = append(changes, map[string]any{"uri": docuri.FromPath(name), "type": 3})
-	}
-	return errors.Join(err, r.conn.Notify("workspace/didChangeWatchedFiles", map[string]any{"changes": changes}))
+	return opened, missing, nil
 }
 
 // change changes documents and changes them back.

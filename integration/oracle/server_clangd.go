@@ -35,7 +35,7 @@ var clangdWays = []Way{
 	{Name: "shown what was there before", Past: true},
 	{Name: "shown other files too", Company: true},
 	{Name: "shown other files too, and what was there before", Past: true, Company: true},
-	{Name: "shown all files, and what was there before", Past: true, All: true},
+	{Name: "shown all files, and what was there before", Past: true, All: "**/*.{c,cc,h}"},
 }
 
 // cGrammar is about C and what C++ has of it.

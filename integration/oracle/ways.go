@@ -20,12 +20,12 @@ type Way struct {
 	// Before has another process of the server, which ends before, open these
 	// documents in the same folder with the same caches.
 	Before func(s scene, paths []string) []string
-	// Past has the documents opened as they are in the project and then changed.
+	// Past has the documents opened in the project as it was, and then changes it.
 	Past bool
 	// Company has every document open that the run has shown to the server.
 	Company bool
-	// All has every document of the project open that the server takes.
-	All bool
+	// All has every document of the project open whose path matches.
+	All string
 	// Again has the documents changed and changed back that often.
 	Again int
 	// Alone has each document about which the two sides differ in a server of its
@@ -88,8 +88,8 @@ func (w Way) run(ctx context.Context, s scene) (map[string]lints, error) {
 	}
 	s.again = w.Again
 	switch s.past = w.Past; {
-	case w.All:
-		s.company = s.all()
+	case w.All != "":
+		s.company = s.all(w.All)
 	case !w.Company:
 		s.company = nil
 	}
