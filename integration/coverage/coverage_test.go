@@ -342,9 +342,10 @@ func (c *comparison) patient() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.t.Context(), patience)
 }
 
-// places are offsets among all files that a server has read, in its error messages
-// (gopls), which depend on the order of reading.
-var places = regexp.MustCompile(`\[\d+:\d+\]`)
+// places are in error messages and say where a server's process failed: offsets
+// among all files that it has read, which depend on the order of reading (gopls), and
+// which of its own processes it was (vtsls: a shadow has one only).
+var places = regexp.MustCompile(`\[\d+:\d+\]|<(main|semantic|syntax)>`)
 
 // own puts the side's folder into params.
 func (x *side) own(params map[string]any) json.RawMessage {
