@@ -181,7 +181,11 @@ func startBare(t *testing.T, s *stage.Stage, env, command []string, p project) (
 		bare[n] = start(t, dir, env, command, p)
 		if p.settings != nil {
 			// As editors tell those that they have. Some servers ask for none.
-			must(t, bare[n].c.Notify("workspace/didChangeConfiguration", map[string]any{"settings": p.settings}))
+			var settings any = p.settings
+			if all, ok := p.settings[""]; ok {
+				settings = all
+			}
+			must(t, bare[n].c.Notify("workspace/didChangeConfiguration", map[string]any{"settings": settings}))
 		}
 	}
 	return bare
@@ -342,10 +346,9 @@ func (c *comparison) patient() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.t.Context(), patience)
 }
 
-// places are in error messages and say where a server's process failed: offsets
-// among all files that it has read, which depend on the order of reading (gopls), and
-// which of its own processes it was (vtsls: a shadow has one only).
-var places = regexp.MustCompile(`\[\d+:\d+\]|<(main|semantic|syntax)>`)
+// places are offsets among all files that a server has read, in its error messages
+// (gopls), which depend on the order of reading.
+var places = regexp.MustCompile(`\[\d+:\d+\]`)
 
 // own puts the side's folder into params.
 func (x *side) own(params map[string]any) json.RawMessage {
