@@ -101,6 +101,8 @@ type Option struct {
 	// Unsaid is for where the person has no settings of the server at all, and
 	// the server does not then do what its defaults say.
 	Unsaid bool
+	// Present is for where the person has a value of it (Nested ones only).
+	Present bool
 }
 
 // Holds says whether the settings belong to a section.
@@ -160,7 +162,10 @@ func (s Settings) set(value json.RawMessage, o Option) json.RawMessage {
 
 func (s Settings) setNested(value json.RawMessage, o Option) json.RawMessage {
 	path := strings.Split(o.Name, ".")
-	old, _ := Lookup(value, path...)
+	old, present := Lookup(value, path...)
+	if o.Present && !present {
+		return value
+	}
 	if slices.ContainsFunc(o.Keep, func(k json.RawMessage) bool { return string(k) == string(old) }) {
 		return value
 	}

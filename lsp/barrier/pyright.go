@@ -13,8 +13,9 @@ import (
 	"shadowlsp/lsp/docuri"
 )
 
-// pyrightLike is the profile of pyright and its kin, by name.
-func pyrightLike(name string) Profile {
+// pyrightLike is the profile of pyright and its kin, by name and by the section of
+// settings that has its log level.
+func pyrightLike(name, section string) Profile {
 	return Profile{
 		Name:        name,
 		Commands:    []string{name + "-langserver", name + "-python-langserver", name + ".langserver", name},
@@ -27,14 +28,25 @@ func pyrightLike(name string) Profile {
 			{Path: []string{"initializationOptions", "disablePullDiagnostics"}, Value: Raw(false), Existing: true},
 		},
 		OpenOnly: true,
+		// Its log says what listed waits for. Analysis where there was none would take
+		// autoSearchPaths from it (server.ts, getSettings).
+		Settings: Settings{
+			Section: section, Nested: true,
+			Options: []Option{{
+				Name: "analysis.logLevel", Value: Raw("Information"), Keep: []json.RawMessage{Raw("Trace")}, Present: true,
+			}},
+		},
 		New: func(h Host) Barrier {
-			return &pyrightBarrier{host: h, server: name, evaluator: newPyrightEvaluator()}
+			return &pyrightBarrier{
+				host: h, server: name, evaluator: newPyrightEvaluator(),
+				listing: pyrightListing{due: true}, renewing: make(chan struct{}, 1),
+			}
 		},
 	}
 }
 
-func pyright() Profile      { return pyrightLike("pyright") }
-func basedpyright() Profile { return pyrightLike("basedpyright") }
+func pyright() Profile      { return pyrightLike("pyright", "python") }
+func basedpyright() Profile { return pyrightLike("basedpyright", "basedpyright") }
 
 // pyrightBarrier pulls. Read in pyright 1.1.413 (packages/pyright-internal/src),
 // tried with 1.1.414 and basedpyright 1.40.1:
@@ -57,10 +69,14 @@ func basedpyright() Profile { return pyrightLike("basedpyright") }
 //   - A file that a configuration extends may have any name; it is read 100 ms
 //     after the event (_scheduleReloadConfigFile), by a timer of a single thread.
 //     A request that comes later than that comes behind it.
+//   - What is looked for in all files is looked for in those of a list that is made
+//     anew when files come and go, but late (pyrightListing).
 //   - Pulled diagnostics are all there are: it publishes nothing to who pulls.
 type pyrightBarrier struct {
 	host   Host
 	server string
+	// renewing holds one token while it is made to take notice of something.
+	renewing chan struct{}
 
 	watch watch // guards the fields below
 	// stale says that it must read its configuration and what it knows of files
@@ -77,6 +93,7 @@ type pyrightBarrier struct {
 	asked, watches bool
 	ready          bool // and that is in the host's books
 	evaluator      pyrightEvaluator
+	listing        pyrightListing
 }
 
 // pyrightReload is how long after an event it reads a configuration file.
@@ -98,16 +115,24 @@ func (p *pyrightBarrier) Observe(e Event) {
 		if !e.Sent || json.Unmarshal(e.Msg.Params, &params) != nil {
 			return
 		}
-		for _, c := range params.Changes {
-			file, ok := docuri.Path(c.URI)
-			if !ok {
-				continue
+		p.watch.update(func() {
+			var listed bool
+			for _, c := range params.Changes {
+				if file, ok := docuri.Path(c.URI); ok {
+					listed = p.changedLocked(file, c.Type != 2) || listed
+				}
 			}
-			p.watch.update(func() { p.changedLocked(file, c.Type != 2) })
-		}
+			if listed {
+				p.listing.dueLocked()
+			}
+		})
 	case "workspace/didChangeConfiguration", "workspace/didChangeWorkspaceFolders":
 		if e.Sent {
-			p.watch.update(func() { p.stale, p.roots, p.excludes = false, 0, 0 })
+			p.watch.update(func() {
+				// Of folders that come it lists those alone.
+				p.stale, p.roots, p.excludes = e.Msg.Method != "workspace/didChangeConfiguration", 0, 0
+				p.listing.anewLocked()
+			})
 		}
 	case "client/registerCapability":
 		p.watch.update(func() {
@@ -122,38 +147,48 @@ func (p *pyrightBarrier) Observe(e Event) {
 		}
 		switch {
 		case strings.HasPrefix(text, "No include entries specified"):
-			p.watch.update(func() { p.roots++ })
+			// Without folders that it knows it names none of ours.
+			if top, ok := p.top(); ok && strings.HasSuffix(text, " "+top) {
+				p.watch.update(func() { p.roots++ })
+			}
 		case text == "Auto-excluding **/.*":
 			p.watch.update(func() { p.excludes++ })
+		case pyrightListed(text):
+			p.watch.update(func() { p.listing.madeLocked(max(1, len(p.host.Folders()))) })
 		}
 	}
 }
 
-// changedLocked takes the news of a file; structural is one that came or went.
-func (p *pyrightBarrier) changedLocked(file string, structural bool) {
+// changedLocked takes the news of a file; structural is one that came or went. It
+// says whether the list of files is made anew for it.
+func (p *pyrightBarrier) changedLocked(file string, structural bool) (listed bool) {
 	if strings.Contains(file, "/.git/") {
-		return
+		return false
 	}
 	base := path.Base(file)
-	switch ext := path.Ext(base); {
+	ext := path.Ext(base)
+	listed = structural && (ext == ".py" || ext == ".pyi")
+	switch {
 	case base == "pyrightconfig.json", base == "pyproject.toml", base == "pyvenv.cfg", ext == ".pth",
 		strings.Contains(file, "/.basedpyright/"):
 		p.stale = true
 	case ext == ".json" || ext == ".toml":
 		p.extended = time.Now().Add(pyrightReload)
-	case base == "py.typed", structural && (ext == ".py" || ext == ".pyi" || ext == ".so" || ext == ".pyd" || ext == ""):
+	case base == "py.typed", structural && (listed || ext == ".so" || ext == ".pyd" || ext == ""):
 		p.stale = p.stale || p.overlookedLocked(file)
+		// For a folder it may be.
+		p.listing.unclear = p.listing.unclear || !listed
 	}
+	return listed
 }
 
 // overlookedLocked says whether it may have taken no notice of a file that came
 // or went.
 func (p *pyrightBarrier) overlookedLocked(file string) bool {
-	folders := p.host.Folders()
-	if len(folders) != 1 || p.roots == 0 || p.excludes == 0 {
+	top, ok := p.top()
+	if !ok || p.roots == 0 || p.excludes == 0 {
 		return true // it has a configuration that is not known here
 	}
-	top, _ := docuri.Path(folders[0])
 	rel, ok := strings.CutPrefix(file, top+"/")
 	if !ok {
 		return true
@@ -164,6 +199,16 @@ func (p *pyrightBarrier) overlookedLocked(file string) bool {
 		}
 	}
 	return false
+}
+
+// top is the folder, where there is one.
+func (p *pyrightBarrier) top() (string, bool) {
+	folders := p.host.Folders()
+	if len(folders) != 1 {
+		return "", false
+	}
+	top, ok := docuri.Path(folders[0])
+	return path.Clean(top), ok
 }
 
 // pyrightLeavesOut are folders that it does not look for sources in: those that
@@ -202,8 +247,19 @@ func (p *pyrightBarrier) Final(ctx context.Context, uris []string) (Result, erro
 	return r, wrap(p.server, "final", err)
 }
 
-// renew has it take notice of what it does not notice by itself.
+// Settle implements Settler.
+func (p *pyrightBarrier) Settle(ctx context.Context) error {
+	return wrap(p.server, "settle", p.renew(ctx))
+}
+
+// renew has it take notice of what it does not notice by itself, or not at once.
 func (p *pyrightBarrier) renew(ctx context.Context) error {
+	select {
+	case p.renewing <- struct{}{}:
+		defer func() { <-p.renewing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	var stale bool
 	var rest time.Duration
 	p.watch.view(func() { stale, rest = p.stale, time.Until(p.extended) })
@@ -226,10 +282,12 @@ func (p *pyrightBarrier) renew(ctx context.Context) error {
 			return err
 		}
 	}
-	if !stale {
-		return nil
+	if stale {
+		if err := p.reread(ctx); err != nil {
+			return err
+		}
 	}
-	return p.host.Notify(ctx, "workspace/didChangeConfiguration", map[string]any{"settings": nil})
+	return p.listed(ctx)
 }
 
 func (p *pyrightBarrier) pullAll(ctx context.Context, uris []string, items map[string]Item) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"shadowlsp/lsp/docuri"
 	"shadowlsp/lsp/wire"
@@ -48,13 +49,19 @@ func (e *pyrightEvaluator) sentLocked(m wire.Message) {
 		uri := uriOf(m.Params, "textDocument", "uri")
 		delete(e.unasked, uri)
 		delete(e.fresh, uri)
-	case m.Kind == wire.Request:
+	case m.Kind == wire.Request && asksPyright(m):
 		if m.Method == "textDocument/diagnostic" {
 			uri := uriOf(m.Params, "textDocument", "uri")
 			e.fresh[uri] = e.unasked[uri]
 		}
 		clear(e.unasked)
 	}
+}
+
+// asksPyright says whether a request has it look at any document.
+func asksPyright(m wire.Message) bool {
+	return !strings.HasPrefix(m.Method, "shadowlsp/") &&
+		!strings.HasSuffix(uriOf(m.Params, "textDocument", "uri"), "/"+pyrightNowhere)
 }
 
 // pyrightTries bounds how often a document is checked again because something

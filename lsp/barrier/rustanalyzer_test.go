@@ -28,13 +28,23 @@ func TestIncludesLate(t *testing.T) {
 	}
 }
 
-// Settings of a server that nests them.
+// Settings of servers that nest them.
 func TestNestedSettings(t *testing.T) {
 	s := rustAnalyzer().Settings
 	for person, want := range map[string]string{
 		`{}`:                              `{"checkOnSave":false,"check":{"workspace":true},"files":{"watcher":"client"},"cargo":{"autoreload":true},"cachePriming":{"enable":false},"numThreads":1,"completion":{"snippets":{"custom":{}}}}`,
 		`{"checkOnSave":{"command":"x"}}`: `{"checkOnSave":{"command":"x","enable":false},"check":{"workspace":true},"files":{"watcher":"client"},"cargo":{"autoreload":true},"cachePriming":{"enable":false},"numThreads":1}`,
 		`{"check":{"a":1},"cachePriming":{"enable":true}}`: `{"check":{"a":1,"workspace":true},"cachePriming":{"enable":false},"checkOnSave":false,"files":{"watcher":"client"},"cargo":{"autoreload":true},"numThreads":1}`,
+	} {
+		if got := string(s.Apply([]byte(person))); got != want {
+			t.Errorf("%s:\n%s, want\n%s", person, got, want)
+		}
+	}
+	s = pyright().Settings
+	for person, want := range map[string]string{
+		`null`: `null`, `{"analysis":{"x":1}}`: `{"analysis":{"x":1}}`,
+		`{"analysis":{"logLevel":"Trace"}}`: `{"analysis":{"logLevel":"Trace"}}`,
+		`{"analysis":{"logLevel":"Error"}}`: `{"analysis":{"logLevel":"Information"}}`,
 	} {
 		if got := string(s.Apply([]byte(person))); got != want {
 			t.Errorf("%s:\n%s, want\n%s", person, got, want)

@@ -11,9 +11,15 @@ import (
 // hover asks for a hover, as an agent does.
 func (m *module) hover(name string, line, character int) string {
 	m.Helper()
-	q, err := wire.Parse(wire.NewRequest([]byte("1"), "textDocument/hover", map[string]any{
+	return m.forward("textDocument/hover", map[string]any{
 		"textDocument": map[string]any{"uri": m.uri(name)}, "position": map[string]any{"line": line, "character": character},
-	}))
+	})
+}
+
+// forward returns the answer to a request of an agent's.
+func (m *module) forward(method string, params any) string {
+	m.Helper()
+	q, err := wire.Parse(wire.NewRequest([]byte("1"), method, params))
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -54,4 +60,42 @@ func alternate(m *module, edited, use string, line, character int, texts map[str
 			}
 		}
 	}
+}
+
+// Files that come and go while the server is about to look for those that came
+// before: the next list that it makes may be either's.
+func TestPyrightListsFilesAnew(t *testing.T) {
+	each(t, pyrights, func(t *testing.T, command []string) {
+		const lib = "def f(a):\n    return a\n"
+		m := newProject(t, command, map[string]string{"lib.py": lib})
+		m.docs["lib.py"] = lib
+		users := map[string]bool{}
+		for n := range 12 {
+			for i := range 1 + n%3 {
+				name := fmt.Sprintf("use%d.py", (n+3*i)%7)
+				if users[name] = !users[name]; users[name] {
+					m.put(name, "from lib import f\n\nprint(f(2))\n")
+				} else {
+					m.put(name, "")
+				}
+				m.docs["lib.py"] = lib + strings.Repeat("\n", n+i) // puts the list off
+				m.sync()
+			}
+			if n%4 == 3 {
+				// It is gone again before the server looks.
+				m.put("passing.py", "x = 1\n")
+				m.put("passing.py", "")
+				m.sync()
+			}
+			found := m.forward("textDocument/references", map[string]any{
+				"textDocument": map[string]any{"uri": m.uri("lib.py")}, "position": map[string]any{"line": 0, "character": 4},
+				"context": map[string]any{"includeDeclaration": true},
+			})
+			for name, there := range users {
+				if strings.Contains(found, name) != there {
+					t.Fatalf("round %d: %s is there: %v, but: %s", n, name, there, found)
+				}
+			}
+		}
+	})
 }
