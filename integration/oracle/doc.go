@@ -1,5 +1,5 @@
-// Command oracle answers: are the lints that shadowlsp hands out those of a
-// fresh server on a real copy?
+// Command oracle answers: are the lints that shadowlsp hands out, and its answers to
+// other questions, those of a fresh server on a real copy?
 //
 //	oracle [-shadowlsp FILE] [-server NAME,…] [-steps N] [-seeds N] [FLAGS]
 //
@@ -7,11 +7,13 @@
 // of small random edits. A run (oracle.go) has several branches, each with an
 // agent of its own at the port of a real daemon with real mounts. Each step makes
 // one edit on one branch and asks for the lints of the edited file, of files that
-// mention what was edited, and at times of the whole workspace. For servers that
+// mention what was edited, and at times of the whole workspace, and some other
+// questions about these files: hover, references, a rename ([feature]). For servers that
 // believe what is built (build.go) the person builds in the folder meanwhile. The state that
 // was asked about goes to a [reference]: a new process of the bare server on a
 // new copy of the project with the same files changed, and the same open. What
-// the two say is compared document by document and diagnostic by diagnostic.
+// the two say is compared document by document and diagnostic by diagnostic, other
+// answers item by item.
 //
 // The reference knows nothing of barriers. It opens the documents as an editor
 // does and then waits until the server has nothing more to do: no thread of it
@@ -28,7 +30,8 @@
 //
 // Invariants: normalising sorts, takes the folder's name out of messages and
 // drops the server's own note to itself ("data"); nothing else of a diagnostic is
-// changed. A lint that was refused is counted and listed, never taken for
+// changed. Of other answers versions of documents are left out, too, and of symbols
+// those that only resemble the word. A lint that was refused is counted and listed, never taken for
 // equal. The same seed makes the same edits, whatever is asked, so a long run can
 // be made in pieces (-for, -from).
 //

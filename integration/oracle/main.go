@@ -32,6 +32,7 @@ func main() {
 	flag.IntVar(&cfg.branches, "branches", 4, "branches at a time")
 	flag.IntVar(&cfg.jobs, "jobs", 1, "fresh servers at a time")
 	flag.IntVar(&cfg.dependents, "dependents", 2, "files asked about beside the edited one")
+	flag.IntVar(&cfg.questions, "questions", 3, "requests beside lints in each step: hover, definition, references, rename, symbols and their like")
 	flag.Float64Var(&cfg.whole, "whole", 0.2, "part of the steps that ask for the whole workspace")
 	flag.IntVar(&cfg.withhold, "withhold", 0, "a step whose edit shadowlsp is not told, to see the oracle fail")
 	flag.BoolVar(&cfg.bare, "bare", false, "measure a dedicated server on a real copy beside")

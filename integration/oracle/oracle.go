@@ -25,14 +25,15 @@ type run struct {
 	seed   uint64
 	out    io.Writer
 
-	random  *rand.Rand // of edits; each step's questions have their own
-	asking  *rand.Rand
-	texts   map[string]string // the project's files
-	names   []string          // those that the grammar edits, sorted
-	mention map[string][]string
-	stage   *stage.Stage
-	source  string // the project, to be copied
-	env     []string
+	random   *rand.Rand // of edits; each step's questions have their own
+	asking   *rand.Rand
+	choosing *rand.Rand        // and so have those beside lints
+	texts    map[string]string // the project's files
+	names    []string          // those that the grammar edits, sorted
+	mention  map[string][]string
+	stage    *stage.Stage
+	source   string // the project, to be copied
+	env      []string
 
 	bare     *bare // nil without -bare
 	branches []*branch
@@ -49,6 +50,7 @@ type config struct {
 	lasts           time.Duration // after which no further step begins; 0 is never
 	jobs            int
 	dependents      int
+	questions       int     // besides lints, in each step
 	whole           float64 // how often the whole workspace is asked about
 	withhold        int     // the step whose edit shadowlsp is not told; 0 is none
 	bare            bool    // a dedicated server beside, for its times
@@ -202,11 +204,12 @@ func (r *run) steps(ctx context.Context, questions chan<- question) error {
 			return nil
 		}
 		r.asking = rand.New(rand.NewPCG(r.seed, uint64(1+step)))
+		r.choosing = rand.New(rand.NewPCG(uint64(1+step), r.seed))
 		b, err := r.branch(ctx)
 		if err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
-		q := question{step: step, branch: b.name, said: map[string]lints{}, torn: map[string]lints{}, began: time.Now()}
+		q := question{step: step, branch: b.name, said: map[string]lints{}, torn: map[string]lints{}, answers: map[string]lints{}, began: time.Now()}
 		withheld := step == r.cfg.withhold
 		if q.did, err = r.edit(ctx, b, withheld); err != nil {
 			return fmt.Errorf("step %d: %s: %w", step, q.did.what, err)
@@ -252,6 +255,10 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 			}
 		}
 	}
+	// Half of them right behind the edit, where nothing has settled yet.
+	if err := r.askFeatures(ctx, b, q, asked, r.cfg.questions/2); err != nil {
+		return err
+	}
 	for n, path := range asked {
 		found, proof, took, err := b.lint(ctx, path)
 		if err != nil {
@@ -267,6 +274,9 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 			r.verdicts.took(took)
 			r.beside(ctx, b, path, found)
 		}
+	}
+	if err := r.askFeatures(ctx, b, q, asked, r.cfg.questions-r.cfg.questions/2); err != nil {
+		return err
 	}
 	if r.asking.Float64() >= r.cfg.whole {
 		return nil
@@ -285,6 +295,35 @@ func (r *run) ask(ctx context.Context, b *branch, q *question) error {
 			q.torn[path] = earlier
 		}
 		q.said[path] = found
+	}
+	return nil
+}
+
+// askFeatures asks about some of the documents, which the agent opens.
+func (r *run) askFeatures(ctx context.Context, b *branch, q *question, asked []string, n int) error {
+	for range n {
+		if len(asked) == 0 {
+			return nil
+		}
+		path := asked[r.choosing.IntN(len(asked))]
+		text, _ := r.text(b, path)
+		f, ok := chooseFeature(r.choosing, path, text, q.did.touched)
+		if !ok {
+			continue
+		}
+		if err := b.look(path, text); err != nil {
+			return err
+		}
+		found, err := f.ask(ctx, b.conn, b.dir)
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			q.refused = append(q.refused, fmt.Sprintf("%s: %v", f.name(), err))
+			continue
+		}
+		q.features = append(q.features, f)
+		q.answers[f.name()] = found
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func few(t *testing.T) config {
 	t.Helper()
 	need.FUSE(t)
 	need.UserNS(t)
-	return config{shadowlsp: need.Shadowlsp(t), steps: 4, branches: 2, jobs: 1, dependents: 1, whole: 0.2, verbose: true}
+	return config{shadowlsp: need.Shadowlsp(t), steps: 4, branches: 2, jobs: 1, dependents: 1, questions: 3, whole: 0.2, verbose: true}
 }
 
 // Few steps of what is quick; `make oracle` makes many of everything.
@@ -120,6 +120,27 @@ func TestLintsInOneSpelling(t *testing.T) {
 		if len(missing) != 1 || len(extra) != 1 {
 			t.Errorf("%s: missing %q, extra %q", other, missing, extra)
 		}
+	}
+}
+
+func TestAnswersInOneSpelling(t *testing.T) {
+	for name, pair := range map[string][2]string{
+		"a list's order":   {`[{"uri":"file:///DIR/a"},{"uri":"file:///DIR/b"}]`, `[{"uri":"file:///DIR/b"},{"uri":"file:///DIR/a"}]`},
+		"an item's note":   {`[{"name":"a","data":1}]`, `[{"name":"a","data":2}]`},
+		"nothing":          {`null`, `[]`},
+		"versions, edits":  {`{"documentChanges":[{"textDocument":{"uri":"u","version":1},"edits":[{"newText":"a"},{"newText":"b"}]}]}`, `{"documentChanges":[{"textDocument":{"uri":"u","version":null},"edits":[{"newText":"b"},{"newText":"a"}]}]}`},
+		"changes by their": {`{"changes":{"u":[1],"v":[2]}}`, `{"changes":{"v":[2],"u":[1]}}`},
+	} {
+		a, errA := spellAnswer(json.RawMessage(pair[0]), "/DIR")
+		b, errB := spellAnswer(json.RawMessage(pair[1]), "/DIR")
+		if errA != nil || errB != nil || !slices.Equal(a, b) {
+			t.Errorf("%s: %q and %q, %v, %v", name, a, b, errA, errB)
+		}
+	}
+	a, _ := spellAnswer(json.RawMessage(`{"changes":{"u":[1]}}`), "/DIR")
+	b, _ := spellAnswer(json.RawMessage(`{"changes":{"u":[2]}}`), "/DIR")
+	if slices.Equal(a, b) {
+		t.Errorf("%q and %q are not one answer", a, b)
 	}
 }
 

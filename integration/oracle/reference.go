@@ -45,15 +45,16 @@ type reference struct {
 
 // scene is what a fresh server is started on.
 type scene struct {
-	server Server
-	texts  map[string]string // the project's
-	from   string            // the project, to be copied
-	dir    string            // where to
-	caches string            // the server's
-	env    []string
-	state  state
-	edited string   // the document that was edited last
-	differ []string // the documents about which the two sides differ
+	server   Server
+	texts    map[string]string // the project's
+	from     string            // the project, to be copied
+	dir      string            // where to
+	caches   string            // the server's
+	env      []string
+	state    state
+	edited   string    // the document that was edited last
+	differ   []string  // the documents about which the two sides differ, or features of theirs
+	features []feature // to be asked besides
 	// order arranges the documents for opening, nil as they are.
 	order func(paths []string) []string
 	// past has the project as it was while they are opened, and then what the
@@ -138,7 +139,15 @@ func fresh(ctx context.Context, s scene) (_ map[string]lints, took time.Duration
 		}
 	}
 	found, err := r.read(ctx, open)
-	return found, took, err
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, f := range s.features {
+		if found[f.name()], err = f.ask(ctx, r.conn, s.dir); err != nil {
+			return nil, 0, err
+		}
+	}
+	return found, took, nil
 }
 
 // hear takes a notification.

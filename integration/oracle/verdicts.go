@@ -16,16 +16,18 @@ import (
 
 // question is what one step asked, and what shadowlsp said.
 type question struct {
-	step    int
-	branch  string
-	did     edit
-	state   state
-	said    map[string]lints // by path
-	whole   bool             // said is of the whole workspace
-	refused []string
-	shown   []string         // documents that shadowlsp's server has seen in the run
-	torn    map[string]lints // the first answers, where a second one in the same state was another
-	began   time.Time
+	step     int
+	branch   string
+	did      edit
+	state    state
+	said     map[string]lints // by path
+	whole    bool             // said is of the whole workspace
+	features []feature
+	answers  map[string]lints // to those, by name
+	refused  []string
+	shown    []string         // documents that shadowlsp's server has seen in the run
+	torn     map[string]lints // the first answers, where a second one in the same state was another
+	began    time.Time
 }
 
 // verdicts compares what shadowlsp said to what fresh servers say.
@@ -42,6 +44,7 @@ type verdicts struct {
 	proofs map[string]int // how often a lint stood on each
 
 	steps, documents, diagnostics int
+	questions, answered           int // beside lints
 	differ                        int
 	explained                     map[string]int // by how
 	refused                       int
@@ -84,6 +87,9 @@ func (q question) key() [32]byte {
 		}
 	}
 	fmt.Fprintf(h, "%q", slices.Sorted(maps.Keys(q.state.open)))
+	for _, f := range q.features {
+		fmt.Fprintf(h, "%q", f.name())
+	}
 	return [32]byte(h.Sum(nil))
 }
 
@@ -92,7 +98,7 @@ func (v *verdicts) scene(q question, worker int) scene {
 	top := filepath.Dir(v.r.stage.Dir)
 	caches := filepath.Join(top, fmt.Sprintf("cache-copy%d", worker))
 	return scene{
-		server: v.r.server, texts: v.r.texts, from: v.r.source, state: q.state, company: q.shown, edited: q.did.path,
+		server: v.r.server, texts: v.r.texts, from: v.r.source, state: q.state, company: q.shown, edited: q.did.path, features: q.features,
 		// As long as the workspace's own name, for what depends on that.
 		dir:    filepath.Join(top, fmt.Sprintf("copy%03d", worker)),
 		caches: caches, env: v.r.server.env(v.r.stage.Env, caches),
@@ -167,6 +173,7 @@ func (v *verdicts) judge(ctx context.Context, q question, worker int) {
 		}
 	}
 	s := v.scene(q, worker)
+	maps.Copy(q.said, q.answers)
 	said, err := v.reference(ctx, q, s)
 	if err != nil {
 		v.mu.Lock()
@@ -227,9 +234,17 @@ func (v *verdicts) count(q question) {
 	for _, why := range q.refused {
 		v.tell(q, "refused: %s", why)
 	}
-	for _, found := range q.said {
-		v.documents++
-		v.diagnostics += len(found)
+	for name, found := range q.said {
+		if _, feature := q.answers[name]; !feature {
+			v.documents++
+			v.diagnostics += len(found)
+		}
+	}
+	v.questions += len(q.answers)
+	for _, found := range q.answers {
+		if len(found) > 0 && found[0] != noSuchRequest {
+			v.answered++
+		}
 	}
 }
 
@@ -327,8 +342,8 @@ func (v *verdicts) summary() string {
 	if len(v.explained) > 0 {
 		explained = " (explained: " + counted(v.explained) + ")"
 	}
-	text := fmt.Sprintf("%d steps, %d lints compared with %d diagnostics, %d fresh servers; %d differences, %d of them unexplained%s; %d refused; ms per lint of the edited file: median %s, p99 %s",
-		v.steps, v.documents, v.diagnostics, len(v.fresh), v.differ, v.unexplained(), explained, v.refused, ms(v.lint, 0.5), ms(v.lint, 0.99))
+	text := fmt.Sprintf("%d steps, %d lints compared with %d diagnostics, %d other answers (%d say something), %d fresh servers; %d differences, %d of them unexplained%s; %d refused; ms per lint of the edited file: median %s, p99 %s",
+		v.steps, v.documents, v.diagnostics, v.questions, v.answered, len(v.fresh), v.differ, v.unexplained(), explained, v.refused, ms(v.lint, 0.5), ms(v.lint, 0.99))
 	if len(v.bare) > 0 {
 		text += fmt.Sprintf("; a dedicated server: %s, %s, %d of %d as shadowlsp", ms(v.bare, 0.5), ms(v.bare, 0.99), len(v.bare)-v.other, len(v.bare))
 	}

@@ -54,11 +54,17 @@ func differingFirst(s scene, paths []string) []string {
 }
 
 func differing(s scene, paths []string) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !slices.Contains(s.differ, path) })
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !differs(s, path) })
 }
 
 func others(s scene, paths []string) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return slices.Contains(s.differ, path) })
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return differs(s, path) })
+}
+
+// differs says whether the two sides differ about a document, or in an answer to a
+// question about it.
+func differs(s scene, path string) bool {
+	return slices.ContainsFunc(s.differ, func(name string) bool { return documentOf(name) == path })
 }
 
 // edited is the document that was edited last.
