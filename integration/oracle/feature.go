@@ -28,22 +28,33 @@ type feature struct {
 	word            string
 }
 
-// aboutPlaces are the requests about a place; what they answer depends on nothing
-// but the texts and the place. Completion is not one of them: some servers offer
-// what they find in a tenth of a second.
-var aboutPlaces = []string{
-	"textDocument/hover", "textDocument/definition", "textDocument/implementation", "textDocument/references",
-	"textDocument/documentHighlight", "textDocument/rename",
-}
-
 const (
-	aboutDocuments = "textDocument/documentSymbol"
-	aboutAll       = "workspace/symbol"
+	aboutDocument = "textDocument/documentSymbol" // the others are about a place
+	aboutAll      = "workspace/symbol"
 )
+
+var (
+	// global are requests of which the answer depends on nothing but the texts and the
+	// place. Completion is not one of them: some servers offer what they find in a
+	// tenth of a second.
+	global = append(local,
+		"textDocument/definition", "textDocument/implementation", "textDocument/references", "textDocument/rename", aboutAll)
+	// local are those of which it comes from the document, and what it is made of,
+	// alone.
+	local = []string{"textDocument/hover", "textDocument/documentHighlight", aboutDocument}
+)
+
+// features are the requests beside lints that a server is asked.
+func (s Server) features() []string {
+	if s.Local {
+		return local
+	}
+	return global
+}
 
 // chooseFeature makes up a question about a document, at a word that was touched if
 // there is one.
-func chooseFeature(random *rand.Rand, path, text string, touched []string) (feature, bool) {
+func chooseFeature(random *rand.Rand, methods []string, path, text string, touched []string) (feature, bool) {
 	at := word.FindAllStringIndex(text, -1)
 	if len(at) == 0 {
 		return feature{}, false
@@ -55,16 +66,8 @@ func chooseFeature(random *rand.Rand, path, text string, touched []string) (feat
 	before := text[:w[0]]
 	begin := strings.LastIndexByte(before, '\n') + 1
 	f := feature{
-		path: path, word: text[w[0]:w[1]],
+		method: methods[random.IntN(len(methods))], path: path, word: text[w[0]:w[1]],
 		line: strings.Count(before, "\n"), character: len(utf16.Encode([]rune(before[begin:]))),
-	}
-	switch n := random.IntN(len(aboutPlaces) + 2); n {
-	case len(aboutPlaces):
-		f.method = aboutDocuments
-	case len(aboutPlaces) + 1:
-		f.method = aboutAll
-	default:
-		f.method = aboutPlaces[n]
 	}
 	return f, true
 }
@@ -72,7 +75,7 @@ func chooseFeature(random *rand.Rand, path, text string, touched []string) (feat
 // name tells a feature from others, and from a path.
 func (f feature) name() string {
 	switch f.method {
-	case aboutDocuments:
+	case aboutDocument:
 		return fmt.Sprintf("%s#%s", f.path, f.method)
 	case aboutAll:
 		return fmt.Sprintf("%s#%s %q", f.path, f.method, f.word)
@@ -92,7 +95,7 @@ func (f feature) params(dir string) map[string]any {
 		return map[string]any{"query": f.word}
 	}
 	params := map[string]any{"textDocument": map[string]string{"uri": docuri.FromPath(filepath.Join(dir, f.path))}}
-	if f.method == aboutDocuments {
+	if f.method == aboutDocument {
 		return params
 	}
 	params["position"] = map[string]int{"line": f.line, "character": f.character}

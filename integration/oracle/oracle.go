@@ -307,7 +307,7 @@ func (r *run) askFeatures(ctx context.Context, b *branch, q *question, asked []s
 		}
 		path := asked[r.choosing.IntN(len(asked))]
 		text, _ := r.text(b, path)
-		f, ok := chooseFeature(r.choosing, path, text, q.did.touched)
+		f, ok := chooseFeature(r.choosing, r.server.features(), path, text, q.did.touched)
 		if !ok {
 			continue
 		}

@@ -52,6 +52,9 @@ type Server struct {
 	Registers bool
 	// Ways are what else decides what the server says.
 	Ways []Way
+	// Local says that what it answers about all files comes from those that it was
+	// ever shown: only features of single documents are asked for.
+	Local bool
 	// Small is the project of `go test`, where that shall run it.
 	Small *Project
 }

@@ -15,6 +15,7 @@ var clangdServer = Server{
 	},
 	Grammar: cGrammar,
 	Ways:    clangdWays,
+	Local:   true,
 }
 
 // clangdCPPServer works in C++.
@@ -27,6 +28,7 @@ var clangdCPPServer = Server{
 	},
 	Grammar: cGrammar,
 	Ways:    clangdWays,
+	Local:   true,
 }
 
 // clangdWays: where a name is missing it suggests headers and other names from an
