@@ -54,6 +54,9 @@ func TestReferencesInFilesThatCome(t *testing.T) {
 		{"typescript-language-server", "typescript-language-server", fmt.Sprintf(others, "vtsls"), typescript, "lib.ts", "use.ts", "new.ts", "typescript", 16},
 		{"vtsls", "vtsls", fmt.Sprintf(others, "typescript-language-server"), typescript, "lib.ts", "use.ts", "new.ts", "typescript", 16},
 		{"typescript7", "tsc7", onlyTypeScript7, typescript, "lib.ts", "use.ts", "new.ts", "typescript", 16},
+		{"bash", "bash-language-server", "", map[string]string{
+			"lib.sh": "f() { echo; }", "use.sh": "#!/bin/bash\nsource lib.sh\nf\n", "new.sh": "#!/bin/bash\nsource lib.sh\nf 2\n",
+		}, "lib.sh", "use.sh", "new.sh", "shellscript", 0},
 		{"rust-analyzer", "rust-analyzer", "", map[string]string{
 			"Cargo.toml":  "[package]\nname = \"m\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
 			"src/lib.rs":  "pub fn f(a: i32) -> i32 { a }\npub mod used;\npub mod new;\n",

@@ -21,7 +21,20 @@ const maxLingering = 64
 // so no branch's names are found in another's turn.
 type lingering map[string]lingerer // by canonical URI
 
-type lingerer struct{ uri, language, path, text string }
+type lingerer struct {
+	uri, language, path string
+	text                string // that the server was shown last
+	shown               bool   // ever
+}
+
+// saw has a file linger that has changed behind the server's back
+// (barrier.Profile.Scans).
+func (l lingering) saw(uri, language, path string) {
+	key := docuri.Canonical(uri)
+	if _, known := l[key]; !known {
+		l[key] = lingerer{uri: uri, language: language, path: path}
+	}
+}
 
 // with returns the documents of a turn, and those that linger. root is the
 // daemon's, over what the server's disk shows.
@@ -31,7 +44,7 @@ func (l lingering) with(documents []shadow.Document, root string, over *overlay.
 		key := docuri.Canonical(d.URI)
 		open[key] = true
 		if path, err := relativeURI(root, d.URI); err == nil {
-			l[key] = lingerer{d.URI, d.LanguageID, path, d.Text}
+			l[key] = lingerer{d.URI, d.LanguageID, path, d.Text, true}
 		}
 	}
 	all := slices.Clone(documents)
@@ -44,11 +57,11 @@ func (l lingering) with(documents []shadow.Document, root string, over *overlay.
 		if data, err := over.ReadFile(d.path); err == nil && len(data) <= maxTurnDocument && utf8.Valid(data) {
 			text = string(data)
 		}
-		if text == d.text && len(l) > maxLingering {
+		if d.shown && text == d.text && len(l) > maxLingering {
 			delete(l, key)
 			continue
 		}
-		d.text = text
+		d.text, d.shown = text, true
 		l[key] = d
 		all = append(all, shadow.Document{URI: d.uri, LanguageID: d.language, Text: text, Quiet: true})
 	}

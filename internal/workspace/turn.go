@@ -134,10 +134,17 @@ func (i *instance) tell(ctx context.Context, b *branch, changed news) (shadow.Sy
 		changed.add(path, created) // its revision may be st's
 	}
 	target := shadow.Target{Branch: b.name, Documents: st.documents}
+	changed.below(disk.over)
+	if i.p.profile().Scans {
+		for path := range changed {
+			if language, takes := i.server.Language(path); takes {
+				i.lingering.saw(docuri.FromPath(filepath.Join(i.p.d.root, path)), language, path)
+			}
+		}
+	}
 	if i.p.profile().Lingers {
 		target.Documents = i.lingering.with(st.documents, i.p.d.root, disk.over)
 	}
-	changed.below(disk.over)
 	for path, created := range changed {
 		if path == "" {
 			continue

@@ -38,6 +38,10 @@ type Profile struct {
 	// Lingers says that what it has read of a document is found by its other
 	// requests after it was closed, whatever the file holds then.
 	Lingers bool
+	// Scans says that it reads the files that it takes when it starts, and finds what
+	// was in them by its other requests, too, without hearing that they have changed
+	// since: with Lingers, those that have are documents to it from then on.
+	Scans bool
 	// LoadFirst are requests whose answer comes from all files, and before which
 	// the server has to be made to look at those that are new to it.
 	LoadFirst []string
