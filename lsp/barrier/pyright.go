@@ -264,21 +264,7 @@ func (p *pyrightBarrier) renew(ctx context.Context) error {
 	var rest time.Duration
 	p.watch.view(func() { stale, rest = p.stale, time.Until(p.extended) })
 	if rest > 0 {
-		// The timer runs from when it handles the event, which it has when it
-		// answers this.
-		if err := roundTrip(ctx, p.host); err != nil {
-			return err
-		}
-		timer := time.NewTimer(pyrightReload)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		// A process that was given no time until now may read a question before it
-		// runs its timers; behind this answer it runs them before it reads on.
-		if err := roundTrip(ctx, p.host); err != nil {
+		if err := p.behind(ctx, pyrightReload); err != nil {
 			return err
 		}
 	}
@@ -288,6 +274,26 @@ func (p *pyrightBarrier) renew(ctx context.Context) error {
 		}
 	}
 	return p.listed(ctx)
+}
+
+// behind returns when a timer of the server has run that what was sent before may have
+// set. It is a single thread.
+func (p *pyrightBarrier) behind(ctx context.Context, after time.Duration) error {
+	// The timer runs from when it handles what was sent, which it has when it answers
+	// this.
+	if err := roundTrip(ctx, p.host); err != nil {
+		return err
+	}
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	// A process that was given no time until now may read a question before it runs its
+	// timers; behind this answer it runs them before it reads on.
+	return roundTrip(ctx, p.host)
 }
 
 func (p *pyrightBarrier) pullAll(ctx context.Context, uris []string, items map[string]Item) error {

@@ -27,24 +27,29 @@ type pyrightListing struct {
 	// unclear says that the next list to be made may have been begun before what
 	// made it due was known.
 	unclear bool
+	// anew says that everything is read anew: one folder after the other, and what
+	// belongs to none. Which list is whose the log does not say.
+	anew bool
 	// made counts the lists since then.
 	made int
+	// news counts what made it due.
+	news int
 }
 
 // dueLocked takes in that files came or went.
 func (l *pyrightListing) dueLocked() {
-	*l = pyrightListing{due: true, unclear: l.due || l.unclear}
+	*l = pyrightListing{due: true, unclear: l.due || l.unclear, anew: l.anew, news: l.news + 1}
 }
 
 // anewLocked takes in that everything is read anew.
 func (l *pyrightListing) anewLocked() {
-	*l = pyrightListing{due: true, unclear: true}
+	*l = pyrightListing{due: true, anew: true, news: l.news + 1}
 }
 
 // madeLocked takes in that one is made; each of the folders has its own.
 func (l *pyrightListing) madeLocked(folders int) {
 	l.made++
-	if !l.unclear && l.made >= folders {
+	if !l.unclear && !l.anew && l.made >= folders {
 		l.due = false
 	}
 }
@@ -61,11 +66,18 @@ const pyrightNowhere = ".shadowlsp-nowhere.py"
 // time.
 func (p *pyrightBarrier) listed(ctx context.Context) error {
 	for {
-		var due, unclear bool
-		if p.watch.view(func() { due, unclear = p.listing.due, p.listing.unclear }); !due {
+		var l pyrightListing
+		if p.watch.view(func() { l = p.listing }); !l.due {
 			return nil
 		}
-		if unclear {
+		if l.anew {
+			if err := p.relisted(ctx, l.news); err != nil {
+				return err
+			}
+			continue
+		}
+		unclear := false
+		if l.unclear {
 			if err := p.taken(ctx); err != nil {
 				return err
 			}
@@ -92,6 +104,33 @@ func (p *pyrightBarrier) listed(ctx context.Context) error {
 	}
 }
 
+// pyrightLister is the timer's time.
+const pyrightLister = 250 * time.Millisecond
+
+// relisted returns when all lists are made anew, behind a configuration that is read
+// anew; or when there is other news. The timers that make them run from when that has
+// been taken in.
+func (p *pyrightBarrier) relisted(ctx context.Context, news int) error {
+	if err := p.taken(ctx); err != nil {
+		return err
+	}
+	if err := p.behind(ctx, pyrightLister); err != nil {
+		return err
+	}
+	folders := max(1, len(p.host.Folders()))
+	if err := p.watch.await(ctx, p.host.Done(), func() (bool, error) {
+		return p.listing.made >= folders || p.listing.news != news, nil
+	}); err != nil {
+		return fmt.Errorf("it has not said that it has looked for the project's files in each of %d folders: %w", folders, err)
+	}
+	p.watch.update(func() {
+		if p.listing.news == news {
+			p.listing = pyrightListing{news: news}
+		}
+	})
+	return nil
+}
+
 // pyrightOverdue is four times what it waits for at most.
 const pyrightOverdue = time.Second
 
@@ -100,7 +139,7 @@ func (p *pyrightBarrier) overdue(ctx context.Context) (bool, error) {
 	wait, cancel := context.WithTimeout(ctx, pyrightOverdue)
 	defer cancel()
 	err := p.watch.await(wait, p.host.Done(), func() (bool, error) {
-		return !p.listing.due || p.listing.unclear, nil
+		return !p.listing.due || p.listing.unclear || p.listing.anew, nil
 	})
 	if err == nil || ctx.Err() != nil || wait.Err() == nil {
 		return false, err
