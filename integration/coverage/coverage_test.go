@@ -40,9 +40,8 @@ const (
 	// patience bounds the loading of a server, and each answer.
 	patience = 2 * time.Minute
 	// settling is how often a question is put to the bare servers anew while the
-	// answers differ, and
-	// steady after how many times what two bare servers say differently is taken for
-	// their way.
+	// answers differ, and steady after how many times what two bare servers say
+	// differently is taken for their way.
 	settling, steady = 100, 10
 )
 

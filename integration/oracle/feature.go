@@ -65,11 +65,10 @@ func chooseFeature(random *rand.Rand, methods []string, path, text string, touch
 	w := at[random.IntN(len(at))]
 	before := text[:w[0]]
 	begin := strings.LastIndexByte(before, '\n') + 1
-	f := feature{
+	return feature{
 		method: methods[random.IntN(len(methods))], path: path, word: text[w[0]:w[1]],
 		line: strings.Count(before, "\n"), character: len(utf16.Encode([]rune(before[begin:]))),
-	}
-	return f, true
+	}, true
 }
 
 // name tells a feature from others, and from a path.

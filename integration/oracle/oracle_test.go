@@ -125,11 +125,11 @@ func TestLintsInOneSpelling(t *testing.T) {
 
 func TestAnswersInOneSpelling(t *testing.T) {
 	for name, pair := range map[string][2]string{
-		"a list's order":   {`[{"uri":"file:///DIR/a"},{"uri":"file:///DIR/b"}]`, `[{"uri":"file:///DIR/b"},{"uri":"file:///DIR/a"}]`},
-		"an item's note":   {`[{"name":"a","data":1}]`, `[{"name":"a","data":2}]`},
-		"nothing":          {`null`, `[]`},
-		"versions, edits":  {`{"documentChanges":[{"textDocument":{"uri":"u","version":1},"edits":[{"newText":"a"},{"newText":"b"}]}]}`, `{"documentChanges":[{"textDocument":{"uri":"u","version":null},"edits":[{"newText":"b"},{"newText":"a"}]}]}`},
-		"changes by their": {`{"changes":{"u":[1],"v":[2]}}`, `{"changes":{"v":[2],"u":[1]}}`},
+		"a list's order":  {`[{"uri":"file:///DIR/a"},{"uri":"file:///DIR/b"}]`, `[{"uri":"file:///DIR/b"},{"uri":"file:///DIR/a"}]`},
+		"an item's note":  {`[{"name":"a","data":1}]`, `[{"name":"a","data":2}]`},
+		"nothing":         {`null`, `[]`},
+		"versions, edits": {`{"documentChanges":[{"textDocument":{"uri":"u","version":1},"edits":[{"newText":"a"},{"newText":"b"}]}]}`, `{"documentChanges":[{"textDocument":{"uri":"u","version":null},"edits":[{"newText":"b"},{"newText":"a"}]}]}`},
+		"changes by file": {`{"changes":{"u":[1],"v":[2]}}`, `{"changes":{"v":[2],"u":[1]}}`},
 	} {
 		a, errA := spellAnswer(json.RawMessage(pair[0]), "/DIR")
 		b, errB := spellAnswer(json.RawMessage(pair[1]), "/DIR")

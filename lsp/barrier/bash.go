@@ -57,15 +57,7 @@ type bashBarrier struct {
 // Observe implements Barrier.
 func (b *bashBarrier) Observe(e Event) {
 	b.settledBarrier.Observe(e)
-	if e.Sent || e.Msg.Method != "window/logMessage" {
-		return
-	}
-	raw, _ := Lookup(e.Msg.Params, "message")
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		return
-	}
-	_, what, _ := strings.Cut(text, "BackgroundAnalysis: ")
+	_, what, _ := strings.Cut(logged(e), "BackgroundAnalysis: ")
 	switch {
 	case strings.HasPrefix(what, "resolving"):
 		b.watch.update(func() { b.reading = true })
@@ -88,12 +80,8 @@ func (b *bashBarrier) Settle(ctx context.Context) error { return b.read(ctx, "se
 // read returns when it is not reading. One that it has been told to begin has been
 // announced when a request that was sent later is answered; settings are behind two.
 func (b *bashBarrier) read(ctx context.Context, op string) error {
-	var reset bool
-	if b.watch.view(func() { reset = b.reset }); reset {
-		if err := b.settings(ctx); err != nil {
-			return wrap(b.server, op, err)
-		}
-		b.watch.update(func() { b.reset = false })
+	if err := b.reconfigured(ctx); err != nil {
+		return wrap(b.server, op, err)
 	}
 	return wrap(b.server, op, b.watch.await(ctx, b.host.Done(), func() (bool, error) { return !b.reading, nil }))
 }

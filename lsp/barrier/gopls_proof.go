@@ -315,7 +315,12 @@ func (g *goplsBarrier) settleOnce(ctx context.Context) (clean bool, err error) {
 // knows its method; those that handle messages in order have then handled all
 // that was sent before.
 func roundTrip(ctx context.Context, h Host) error {
-	_, err := h.Call(ctx, "shadowlsp/roundTrip", nil)
+	return answered(ctx, h, "shadowlsp/roundTrip", nil)
+}
+
+// answered returns when the server has answered a request of ours, whatever it says.
+func answered(ctx context.Context, h Host, method string, params any) error {
+	_, err := h.Call(ctx, method, params)
 	if e := (*wire.Error)(nil); errors.As(err, &e) {
 		return nil
 	}

@@ -213,6 +213,18 @@ func uriOf(params json.RawMessage, path ...string) string {
 	return docuri.Canonical(uri)
 }
 
+// logged is what the server writes to its client's log, "" where an event is anything else.
+func logged(e Event) (text string) {
+	if e.Sent || e.Msg.Method != "window/logMessage" {
+		return ""
+	}
+	raw, _ := Lookup(e.Msg.Params, "message")
+	if json.Unmarshal(raw, &text) != nil {
+		return ""
+	}
+	return text
+}
+
 // Ready implements Barrier: a request is answered, the server has nothing to do,
 // and neither a progress of its own nor a status says that it is still loading.
 // Where its processes are not seen, a server that loads without telling is taken

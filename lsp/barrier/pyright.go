@@ -140,12 +140,7 @@ func (p *pyrightBarrier) Observe(e Event) {
 			p.watches = p.watches || strings.Contains(string(e.Msg.Params), `"workspace/didChangeWatchedFiles"`)
 		})
 	case "window/logMessage":
-		raw, _ := Lookup(e.Msg.Params, "message")
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return
-		}
-		switch {
+		switch text := logged(e); {
 		case strings.HasPrefix(text, "No include entries specified"):
 			// Without folders that it knows it names none of ours.
 			if top, ok := p.top(); ok && strings.HasSuffix(text, " "+top) {
@@ -154,7 +149,7 @@ func (p *pyrightBarrier) Observe(e Event) {
 		case text == "Auto-excluding **/.*":
 			p.watch.update(func() { p.excludes++ })
 		case pyrightListed(text):
-			p.watch.update(func() { p.listing.madeLocked(max(1, len(p.host.Folders()))) })
+			p.watch.update(func() { p.listing.madeLocked(p.lists()) })
 		}
 	}
 }

@@ -2,12 +2,9 @@ package barrier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"shadowlsp/lsp/wire"
 )
 
 // pyrightListing is what is known of pyright's list of the project's files. It is
@@ -46,13 +43,17 @@ func (l *pyrightListing) anewLocked() {
 	*l = pyrightListing{due: true, anew: true, news: l.news + 1}
 }
 
-// madeLocked takes in that one is made; each of the folders has its own.
-func (l *pyrightListing) madeLocked(folders int) {
+// madeLocked takes in that one of so many lists is made.
+func (l *pyrightListing) madeLocked(lists int) {
 	l.made++
-	if !l.unclear && !l.anew && l.made >= folders {
+	if !l.unclear && !l.anew && l.made >= lists {
 		l.due = false
 	}
 }
+
+// lists is how many it makes: each folder has its own, and where there is none, what
+// belongs to none.
+func (p *pyrightBarrier) lists() int { return max(1, len(p.host.Folders())) }
 
 // pyrightListed says whether a message in the log is that a list is made.
 func pyrightListed(text string) bool {
@@ -117,11 +118,11 @@ func (p *pyrightBarrier) relisted(ctx context.Context, news int) error {
 	if err := p.behind(ctx, pyrightLister); err != nil {
 		return err
 	}
-	folders := max(1, len(p.host.Folders()))
+	lists := p.lists()
 	if err := p.watch.await(ctx, p.host.Done(), func() (bool, error) {
-		return p.listing.made >= folders || p.listing.news != news, nil
+		return p.listing.made >= lists || p.listing.news != news, nil
 	}); err != nil {
-		return fmt.Errorf("it has not said that it has looked for the project's files in each of %d folders: %w", folders, err)
+		return fmt.Errorf("it has not said that it has looked for the project's files in each of %d folders: %w", lists, err)
 	}
 	p.watch.update(func() {
 		if p.listing.news == news {
@@ -156,13 +157,9 @@ func (p *pyrightBarrier) taken(ctx context.Context) error {
 	if folders := p.host.Folders(); len(folders) > 0 {
 		folder = folders[0]
 	}
-	_, err := p.host.Call(ctx, "textDocument/diagnostic", map[string]any{
+	return answered(ctx, p.host, "textDocument/diagnostic", map[string]any{
 		"textDocument": map[string]string{"uri": folder + "/" + pyrightNowhere},
 	})
-	if e := (*wire.Error)(nil); errors.As(err, &e) {
-		return nil
-	}
-	return err
 }
 
 // reread has it read its configuration, and what it knows of files, anew.

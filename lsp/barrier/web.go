@@ -48,12 +48,8 @@ var webFailure = regexp.MustCompile(`Error while (computing diagnostics|validati
 
 // Observe implements Barrier.
 func (w *webBarrier) Observe(e Event) {
-	if !e.Sent && e.Msg.Method == "window/logMessage" {
-		raw, _ := Lookup(e.Msg.Params, "message")
-		var text string
-		if json.Unmarshal(raw, &text) == nil && webFailure.MatchString(text) {
-			w.failed.update(func() { w.last, w.count = text, w.count+1 })
-		}
+	if text := logged(e); webFailure.MatchString(text) {
+		w.failed.update(func() { w.last, w.count = text, w.count+1 })
 	}
 	w.ladder.Observe(e)
 }

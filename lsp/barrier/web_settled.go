@@ -186,6 +186,19 @@ func (s *settledBarrier) settings(ctx context.Context) error {
 	return roundTrip(ctx, s.host)
 }
 
+// reconfigured returns when it has taken settings that were sent since.
+func (s *settledBarrier) reconfigured(ctx context.Context) error {
+	var reset bool
+	if s.watch.view(func() { reset = s.reset }); !reset {
+		return nil
+	}
+	if err := s.settings(ctx); err != nil {
+		return err
+	}
+	s.watch.update(func() { s.reset = false })
+	return nil
+}
+
 // Idle implements Barrier: a check that still runs is of its document alone.
 func (s *settledBarrier) Idle(context.Context) error { return nil }
 
@@ -198,13 +211,8 @@ func (s *settledBarrier) Final(ctx context.Context, uris []string) (Result, erro
 func (s *settledBarrier) final(ctx context.Context, uris []string, items map[string]Item) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, signalLimit, fmt.Errorf("it has not published what was changed last after %v", signalLimit))
 	defer cancel()
-	var reset bool
-	s.watch.view(func() { reset = s.reset })
-	if reset {
-		if err := s.settings(ctx); err != nil {
-			return err
-		}
-		s.watch.update(func() { s.reset = false })
+	if err := s.reconfigured(ctx); err != nil {
+		return err
 	}
 	open := make(map[string]Document)
 	for _, d := range s.host.Documents() {
